@@ -1,0 +1,36 @@
+"""A continual-learning benchmark with Mammoth's public interface.
+
+The harness's own modules use upstream's top-level import names (`models`, `datasets`,
+`backbone`, `utils`), so importing this package puts its folder first on the path. What a
+notebook needs is offered here; each name is imported when it is used.
+"""
+import importlib
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+if _HERE not in sys.path:
+    sys.path.insert(0, _HERE)
+
+_OFFERED = {
+    "backbone": ("MammothBackbone", "ReturnTypes", "get_backbone_names", "register_backbone"),
+    "datasets": ("get_dataset_names", "register_dataset"),
+    "datasets.utils": ("set_default_from_args",),
+    "datasets.utils.continual_dataset": ("ContinualDataset", "store_masked_loaders"),
+    "models": ("get_model_names", "register_model"),
+    "models.utils.continual_model": ("ContinualModel",),
+    "utils.args": ("add_rehearsal_args",),
+    "utils.buffer": ("Buffer",),
+    "utils.conf": ("base_path", "get_device"),
+    "utils.notebooks": ("get_avail_args", "load_runner"),
+    "utils.training": ("train",),
+}
+_WHERE = {name: module for module, names in _OFFERED.items() for name in names}
+__all__ = sorted(_WHERE)
+
+
+def __getattr__(name: str) -> object:
+    """Import an offered name from the module that defines it."""
+    if name not in _WHERE:
+        raise AttributeError(f"module `mammoth` has no attribute `{name}`")
+    return getattr(importlib.import_module(_WHERE[name]), name)

@@ -1,0 +1,41 @@
+"""Sequential Tiny-ImageNet: two hundred classes in ten tasks of twenty."""
+import torch
+
+from datasets.utils import set_default_from_args
+from datasets.utils.builtin import ColourDataset
+from datasets.utils.pipelines import augmented, normalised
+from datasets.utils.tiny_imagenet import load_tiny_imagenet
+
+
+class SequentialTinyImagenet(ColourDataset):
+    """Class-incremental Tiny-ImageNet, 10 tasks x 20 classes."""
+
+    NAME = "seq-tinyimg"
+    SETTING = "class-il"
+    N_TASKS = 10
+    N_CLASSES_PER_TASK = 20
+    N_CLASSES = 200
+    SIZE = (64, 64)
+    MEAN = (0.4802, 0.4480, 0.3975)
+    STD = (0.2770, 0.2691, 0.2821)
+    TRANSFORM = augmented(64, MEAN, STD)
+    TEST_TRANSFORM = normalised(MEAN, STD)
+
+    def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        """Images (N, 64, 64, 3) uint8 and labels (N,)."""
+        return load_tiny_imagenet(train)
+
+    @set_default_from_args("backbone")
+    def get_backbone() -> str:
+        """The usual network for this benchmark."""
+        return "resnet18"
+
+    @set_default_from_args("batch_size")
+    def get_batch_size() -> int:
+        """Samples a batch."""
+        return 32
+
+    @set_default_from_args("n_epochs")
+    def get_epochs() -> int:
+        """Epochs a task, as in the published experiments."""
+        return 100

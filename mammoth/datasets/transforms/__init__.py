@@ -1,0 +1,1 @@
+"""Image transforms that define tasks (permutation, rotation) or undo a normalisation."""

@@ -1,0 +1,106 @@
+"""What the benchmarks of this folder share: images in memory, and kinds of tasks on them."""
+from typing import Any
+
+import torch
+
+from datasets.transforms.permutation import Permutation
+from datasets.transforms.rotation import Rotation
+from datasets.utils.continual_dataset import ContinualDataset, store_masked_loaders
+from datasets.utils.images import Domain, ImageDataset
+from datasets.utils.seeds import numpy_rng
+
+
+class InMemoryDataset(ContinualDataset):
+    """A benchmark on uint8 images, without augmentation unless a subclass says so."""
+
+    def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        """Images (N, H, W) or (N, H, W, C) uint8 and labels (N,) int64 of one split."""
+        raise NotImplementedError
+
+    def next_domain(self) -> Domain | None:
+        """How the images look in the task that comes next; None: as they are."""
+        return None
+
+    def get_data_loaders(self) -> tuple[Any, Any]:
+        """The training and test loader of the next task; both are kept in `self` too."""
+        domain = self.next_domain()
+        train, test = (
+            ImageDataset(*self.load_split(is_train), transform, is_train, domain)
+            for is_train, transform in ((True, self._train_transform()),
+                                        (False, self._test_transform())))
+        return store_masked_loaders(train, test, self)
+
+    def _train_transform(self) -> Any:
+        return None
+
+    def _test_transform(self) -> Any:
+        return None
+
+    def get_transform(self) -> Any:
+        """No augmentation."""
+        return None
+
+    def get_normalization_transform(self) -> Any:
+        """No normalisation: values stay in [0, 1]."""
+        return None
+
+    def get_denormalization_transform(self) -> Any:
+        """No normalisation to undo."""
+        return None
+
+
+class PermutedDataset(InMemoryDataset):
+    """Each task rearranges the pixels in its own way, the first one too.
+
+    The permutation depends on the seed and the task alone: every method sees the same tasks.
+    """
+
+    def next_domain(self) -> Domain:
+        """The permutation of the task that comes next."""
+        task = self.task_order[len(self.test_loaders)]
+        height, width = self.SIZE
+        return Permutation(height * width, numpy_rng(self.data_seed, task))
+
+
+class RotatedDataset(InMemoryDataset):
+    """Each task turns the images by its own angle in [0, 180), the first one too.
+
+    The angle depends on the seed and the task alone: every method sees the same tasks.
+    """
+
+    def next_domain(self) -> Domain:
+        """The rotation of the task that comes next."""
+        task = self.task_order[len(self.test_loaders)]
+        return Rotation(0, 180, numpy_rng(self.data_seed, task))
+
+
+class ColourDataset(InMemoryDataset):
+    """Colour images with the class's TRANSFORM for training and TEST_TRANSFORM for testing."""
+
+    def _train_transform(self) -> Any:
+        return self.TRANSFORM
+
+    def _test_transform(self) -> Any:
+        from torchvision import transforms
+
+        if getattr(self, "TEST_TRANSFORM", None) is not None:
+            return self.TEST_TRANSFORM
+        return transforms.Compose([transforms.ToTensor(), self.get_normalization_transform()])
+
+    def get_transform(self) -> Any:
+        """Augmentation for images in [0, 1], e.g. from a buffer."""
+        from torchvision import transforms
+
+        return transforms.Compose([transforms.ToPILImage(), self.TRANSFORM])
+
+    def get_normalization_transform(self) -> Any:
+        """Normalize with this benchmark's MEAN and STD."""
+        from torchvision import transforms
+
+        return transforms.Normalize(self.MEAN, self.STD)
+
+    def get_denormalization_transform(self) -> Any:
+        """The inverse of the normalisation."""
+        from datasets.transforms.denormalization import DeNormalize
+
+        return DeNormalize(self.MEAN, self.STD)

@@ -1,0 +1,212 @@
+"""Train and evaluate a continual-learning method: the command line.
+
+    python mammoth/main.py --model er --dataset seq-cifar10 --buffer_size 200
+"""
+import logging
+import os
+import sys
+import time
+import uuid
+from argparse import Namespace
+from collections.abc import Sequence
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+if sys.path[:1] != [_HERE]:
+    # Upstream's import names (`models`, `utils`, ...) must mean this folder.
+    sys.path[:] = [_HERE, *(p for p in sys.path if p != _HERE)]
+
+from utils.errors import RunError, UsageError  # noqa: E402
+
+
+def parse_args(cmd: Sequence[str] | None = None) -> Namespace:
+    """Turn a command line into the run's arguments.
+
+    Args:
+        cmd: the words after `main.py`; those of the process by default.
+
+    Raises:
+        UsageError: something is wrong with them, in one sentence.
+        SystemExit: `--help` was asked for and printed.
+    """
+    from utils.parsing import SettingsBuilder, peek
+    from utils.plugins import load_plugins
+
+    cmd = list(sys.argv[1:] if cmd is None else cmd)
+    load_plugins()
+    first = peek(cmd)
+    if first.help and not (first.model and first.dataset):
+        print_general_help(first)
+        raise SystemExit(0)
+    inherited = {}
+    if first.loadcheck:
+        from utils.checkpoints import load_checkpoint
+        inherited = load_checkpoint(first.loadcheck, args_only=True)
+    builder = SettingsBuilder(cmd, inherited)
+    if first.help:
+        print(builder.parser.format_help())
+        raise SystemExit(0)
+    args = builder.parse()
+    args.conf_sources = builder.sources
+    complete_args(args)
+    check_args(args, builder.dataset_class, builder.model_class)
+    return args
+
+
+def print_general_help(first: Namespace) -> None:
+    """The page that `--help` prints at once: general arguments and all the names."""
+    import textwrap
+
+    from backbone import get_backbone_names
+    from datasets import get_dataset_names
+    from models import REGISTRY
+    from utils.parsing import general_parser
+
+    parser = general_parser()
+    if first.model:
+        parser = REGISTRY.entry(first.model)["class"].get_parser(parser)
+    print(parser.format_help())
+    for kind, names in (("models", REGISTRY.names()),
+                        ("datasets", get_dataset_names(names_only=True)),
+                        ("backbones", get_backbone_names(names_only=True))):
+        print(textwrap.fill(f"{kind}: {', '.join(names)}", 96, subsequent_indent="  "))
+    print("\nexample: main.py --model er --dataset seq-digits --buffer_size 200")
+
+
+def complete_args(args: Namespace) -> None:
+    """Fill in what follows from the rest: replay size, seed, names of the run."""
+    import torch
+
+    from utils.run_folder import run_key
+
+    if "minibatch_size" in args and args.minibatch_size is None:
+        args.minibatch_size = args.batch_size
+    if args.load_best_args:
+        args.model_config = "best"
+    args.conf_key = run_key(args)
+    if args.seed is None:
+        args.seed = torch.seed() % 2**31
+        args.conf_sources["seed"] = "drawn at random"
+    if args.resume and args.savecheck is None:
+        args.savecheck = "task"
+        args.conf_sources["savecheck"] = "implied by --resume"
+    args.conf_jobnum = str(uuid.uuid4())
+    args.conf_timestamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    prefix = f"{args.ckpt_name}_" if args.ckpt_name else ""
+    args.ckpt_name = "_".join(map(str, (
+        f"{prefix}{args.model}", args.dataset, args.dataset_config,
+        getattr(args, "buffer_size", 0), args.n_epochs, time.strftime("%Y%m%d-%H%M%S"),
+        args.conf_key)))
+
+
+def check_args(args: Namespace, dataset_class: type, model_class: type) -> None:
+    """Refuse what cannot work, before any data is read.
+
+    Raises:
+        UsageError: with the remedy.
+    """
+    from utils.argument_rules import broken_rule
+
+    message = broken_rule(args, dataset_class, model_class)
+    if message:
+        raise UsageError(message)
+
+
+def initialize(args: Namespace | None = None):
+    """Build what a run needs.
+
+    Returns:
+        (model, dataset, args)
+    """
+    args = parse_args() if args is None else args
+    import math
+
+    from backbone import get_backbone, get_backbone_class
+    from datasets import get_dataset
+    from models import get_model
+    from utils.conf import base_path, get_checkpoint_path, get_device, set_random_seed
+
+    get_device(args.device)
+    base_path(args.base_path)
+    get_checkpoint_path(args.checkpoint_path)
+    set_random_seed(args.seed)
+    dataset = get_dataset(args)
+    _, backbone_args = get_backbone_class(args.backbone, return_args=True)
+    if "num_classes" in backbone_args and getattr(args, "num_classes", None) is None:
+        args.num_classes = dataset.N_CLASSES
+    if "input_size" in backbone_args and "input_size" not in getattr(args, "conf_sources", {}):
+        channels = len(dataset.MEAN) if getattr(dataset, "MEAN", None) is not None else 1
+        args.input_size = math.prod(dataset.SIZE) * channels
+    net = get_backbone(args)
+    model = get_model(args, net, dataset.get_loss(), dataset.get_transform(), dataset)
+    return model, dataset, args
+
+
+def run(args: Namespace) -> dict:
+    """One experiment from its arguments; returns what result.json holds."""
+    from utils.parsing import describe_settings
+    from utils.run_folder import finished_result
+    from utils.training import train
+
+    if args.resume:
+        done = finished_result(args, args.conf_key)
+        if done is not None:
+            print(f"This run is finished already.\nResult: {done[0]}")
+            return done[1]
+        _find_checkpoint(args)
+    model, dataset, args = initialize(args)
+    if not args.non_verbose:
+        print(describe_settings(args, args.conf_sources))
+        print(f"Running {model.NAME} on {dataset.NAME} ({dataset.SETTING}, {dataset.N_TASKS} tasks)"
+              f" with {args.backbone} on {model.device}", flush=True)
+    return train(model, dataset, args)
+
+
+def _find_checkpoint(args: Namespace) -> None:
+    """`--resume`: point `--loadcheck` at the newest checkpoint, if there is one."""
+    from utils.checkpoints import load_checkpoint, newest_checkpoint
+    from utils.conf import get_checkpoint_path
+
+    get_checkpoint_path(args.checkpoint_path)
+    if args.resume == "auto":
+        found = newest_checkpoint(args.conf_key)
+        if found is None:
+            print("Nothing to resume: no checkpoint of this command; starting afresh.",
+                  file=sys.stderr)
+            return
+        path, state = found
+    else:
+        path, state = args.resume, load_checkpoint(args.resume)
+    if "run" not in state:
+        raise UsageError(f"{path} was not written by this harness and holds weights only; use "
+                         "--loadcheck.")
+    args.loadcheck = str(path)
+    args.seed = state["args"]["seed"]
+    args.ckpt_name = state["args"]["ckpt_name"]
+
+
+def main(args: Namespace | None = None) -> dict:
+    """Parse (unless given arguments) and run; errors are exceptions."""
+    return run(parse_args() if args is None else args)
+
+
+def cli() -> int:
+    """The process: one sentence on stderr and an exit code for whatever goes wrong."""
+    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "WARNING"),
+                        format="[%(levelname)s] %(message)s", stream=sys.stderr)
+    debugging = "--debug_mode" in sys.argv and \
+        sys.argv[sys.argv.index("--debug_mode") + 1:][:1] in (["1"], ["true"], ["True"])
+    try:
+        main()
+    except (UsageError, RunError) as error:
+        if debugging:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("error: Interrupted at once; what was written before is kept.", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(cli())

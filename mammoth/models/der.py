@@ -1,0 +1,52 @@
+"""Dark Experience Replay (Buzzega et al., 2020), equation 5.
+
+The buffer keeps the network's logits at the time a sample was seen; replay asks the network
+to still give them.
+"""
+from torch.nn import functional as F
+
+from models.utils.continual_model import ContinualModel
+from utils.args import add_rehearsal_args
+from utils.buffer import Buffer
+
+
+class Der(ContinualModel):
+    """Cross-entropy on the stream plus alpha times the drift of the stored logits."""
+
+    NAME = "der"
+    COMPATIBILITY = ["class-il", "domain-il", "task-il", "general-continual"]
+
+    @staticmethod
+    def get_parser(parser):
+        """Arguments of the buffer and the weight of the distillation."""
+        add_rehearsal_args(parser)
+        parser.add_argument("--alpha", type=float, required=True,
+                            help="weight of the squared distance to the stored logits")
+        return parser
+
+    def __init__(self, backbone, loss, args, transform, dataset=None):
+        """Start with an empty buffer."""
+        super().__init__(backbone, loss, args, transform, dataset)
+        self.buffer = Buffer(args.buffer_size)
+
+    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+        """One step; the samples enter the buffer with the logits they had in it."""
+        self.opt.zero_grad()
+        logits = self.net(inputs)
+        loss = self.loss(logits, labels)
+        if not self.buffer.is_empty():
+            loss = loss + self.replay_loss()
+        loss.backward()
+        self.opt.step()
+        self.buffer.add_data(examples=not_aug_inputs, labels=labels, logits=logits.detach())
+        return loss.item()
+
+    def replay(self):
+        """A batch of the buffer: (inputs, labels, stored logits)."""
+        return self.buffer.get_data(self.args.minibatch_size, transform=self.transform,
+                                    device=self.device)
+
+    def replay_loss(self):
+        """Squared distance of the logits now to the logits then, on replayed samples."""
+        inputs, _, stored = self.replay()
+        return self.args.alpha * F.mse_loss(self.net(inputs), stored)

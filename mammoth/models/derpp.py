@@ -1,0 +1,25 @@
+"""Dark Experience Replay ++ (Buzzega et al., 2020), equation 6.
+
+DER with, besides, the cross-entropy of a second, independent batch of the buffer.
+"""
+from models.der import Der as _Der
+
+
+class Derpp(_Der):
+    """DER plus beta times the cross-entropy on replayed labels."""
+
+    NAME = "derpp"
+
+    @staticmethod
+    def get_parser(parser):
+        """DER's arguments and the weight of the replayed labels."""
+        parser = _Der.get_parser(parser)
+        parser.add_argument("--beta", type=float, required=True,
+                            help="weight of the cross-entropy on replayed samples")
+        return parser
+
+    def replay_loss(self):
+        """DER's term and that of the labels, each on a batch of its own."""
+        inputs, labels, _ = self.replay()
+        label_loss = self.loss(self.net(inputs), labels)
+        return super().replay_loss() + self.args.beta * label_loss

@@ -1,0 +1,17 @@
+"""Plain fine-tuning: the lower bound that every method has to beat."""
+from models.utils.continual_model import ContinualModel
+
+
+class Sgd(ContinualModel):
+    """Trains on each task as it comes and does nothing against forgetting."""
+
+    NAME = "sgd"
+    COMPATIBILITY = ["class-il", "domain-il", "task-il", "general-continual"]
+
+    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+        """One step of cross-entropy on the stream."""
+        self.opt.zero_grad()
+        loss = self.loss(self.net(inputs), labels)
+        loss.backward()
+        self.opt.step()
+        return loss.item()

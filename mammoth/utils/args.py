@@ -1,0 +1,193 @@
+"""The command line's arguments, in groups, each declared once.
+
+Nothing here imports torch, so that `main.py --help` answers at once.
+"""
+import argparse
+import difflib
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from utils import binary_to_boolean_type as bool01
+from utils import custom_str_underscore as name_type
+from utils import field_with_aliases
+from utils.errors import UsageError
+
+MODEL_CONFIGS = {"default": [], "base": [], "best": ["published"]}
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """argparse without abbreviations whose mistakes are one sentence (`UsageError`)."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, with the nearest existing argument where one was mistyped."""
+        if message.startswith("unrecognized arguments:"):
+            flag = next((w for w in message.split()[2:] if w.startswith("-")), "")
+            known = [o for o in self._option_string_actions if o.startswith("--")]
+            near = difflib.get_close_matches(flag.split("=")[0], known, n=2)
+            if near:
+                message += f"; did you mean {' or '.join(near)}"
+        raise UsageError(message.rstrip(".") + ".")
+
+    def actions_by_dest(self) -> dict[str, argparse.Action]:
+        """Every argument by the name it has in the namespace."""
+        return {action.dest: action for action in self._actions}
+
+
+def add_initial_args(parser: argparse.ArgumentParser) -> None:
+    """What has to be known first: it decides which other arguments exist."""
+    group = parser.add_argument_group("What to run")
+    group.add_argument("--model", type=name_type, required=True, help="method, e.g. er")
+    group.add_argument("--dataset", type=name_type, required=True,
+                       help="benchmark, e.g. seq-cifar10")
+    group.add_argument("--backbone", type=name_type,
+                       help="network; the benchmark has its default")
+    group.add_argument("--model_config", type=field_with_aliases(MODEL_CONFIGS),
+                       default="default",
+                       help="default: published settings where they exist; base: the method's own "
+                            "defaults only; best: published settings or an error")
+    group.add_argument("--dataset_config", type=str,
+                       help="variant of the benchmark (a file in datasets/configs/<dataset>)")
+    group.add_argument("--load_best_args", action="store_true",
+                       help="old spelling of --model_config best")
+    group.add_argument("--loadcheck", type=str,
+                       help="checkpoint file to load weights (and everything else in it) from")
+
+
+def add_experiment_args(parser: argparse.ArgumentParser) -> None:
+    """Data, optimisation, validation."""
+    group = parser.add_argument_group("Experiment")
+    group.add_argument("--lr", type=float, required=True, help="learning rate")
+    group.add_argument("--batch_size", type=int, help="of the stream, and of evaluation")
+    group.add_argument("--joint", type=int, choices=[0, 1], default=0,
+                       help="1: a single task with all classes (class- and task-IL)")
+    group.add_argument("--label_perc", "--label_perc_by_task", "--lpt", dest="label_perc",
+                       type=float, default=1, help="labelled share of each task")
+    group.add_argument("--label_perc_by_class", "--lpc", dest="label_perc_by_class",
+                       type=float, default=1, help="labelled share of each class")
+    group.add_argument("--custom_task_order", type=str,
+                       help="tasks in the order to learn them, e.g. 4,3,2,1,0")
+    group.add_argument("--custom_class_order", type=str,
+                       help="classes in the order to learn them, e.g. 9,8,7,6,5,4,3,2,1,0")
+
+    group = parser.add_argument_group("Validation and length of training")
+    group.add_argument("--validation", type=float,
+                       help="percent (or fraction below 1) of each class kept from training and "
+                            "used as test set")
+    group.add_argument("--validation_mode", choices=["complete", "current"], default="current",
+                       help="validate on all classes so far, or on the task's own")
+    group.add_argument("--fitting_mode", choices=["epochs", "iters", "early_stopping"],
+                       default="epochs", help="what ends the training of a task")
+    group.add_argument("--n_epochs", type=int, help="epochs a task")
+    group.add_argument("--n_iters", type=int, help="steps a task (--fitting_mode iters)")
+    group.add_argument("--early_stopping_patience", type=int, default=5)
+    group.add_argument("--early_stopping_metric", choices=["loss", "accuracy"], default="loss")
+    group.add_argument("--early_stopping_freq", type=int, default=1, help="epochs between checks")
+    group.add_argument("--early_stopping_epsilon", type=float, default=1e-6)
+
+    group = parser.add_argument_group("Optimiser")
+    group.add_argument("--optimizer", choices=["sgd", "adam", "adamw"], default="sgd")
+    group.add_argument("--optim_wd", type=float, default=0.0, help="weight decay")
+    group.add_argument("--optim_mom", type=float, default=0.0, help="momentum (sgd)")
+    group.add_argument("--optim_nesterov", type=bool01, default=False, help="Nesterov (sgd)")
+    group.add_argument("--drop_last", type=bool01, default=False,
+                       help="skip an incomplete last batch")
+    group.add_argument("--lr_scheduler", type=str, help="multisteplr or cosine")
+    group.add_argument("--scheduler_mode", choices=["epoch", "iter"], default="epoch")
+    group.add_argument("--lr_milestones", type=int, nargs="+", default=[])
+    group.add_argument("--sched_multistep_lr_gamma", type=float, default=0.1)
+
+    group = parser.add_argument_group("Label noise")
+    group.add_argument("--noise_type", default="symmetric", type=field_with_aliases(
+        {"symmetric": ["sym", "symm"], "asymmetric": ["asym", "asymm"]}))
+    group.add_argument("--noise_rate", type=float, default=0.0, help="share of wrong labels")
+    group.add_argument("--disable_noisy_labels_cache", type=bool01, default=False)
+    group.add_argument("--cache_path_noisy_labels", type=str, default="noisy_labels")
+
+
+def add_management_args(parser: argparse.ArgumentParser) -> None:
+    """Seeds, folders, logging, checkpoints: what does not change the method."""
+    group = parser.add_argument_group("Run")
+    group.add_argument("--seed", type=int, help="drawn and printed when not given")
+    group.add_argument("--permute_classes", type=bool01, default=False,
+                       help="shuffle the classes over the tasks (by the seed)")
+    group.add_argument("--base_path", type=str, default="./data/", help="datasets and results")
+    group.add_argument("--results_path", type=str, default="results/",
+                       help="below --base_path unless absolute")
+    group.add_argument("--device", type=str, help="cpu, mps, or GPU numbers; default: the best")
+    group.add_argument("--num_workers", type=int,
+                       help="loader processes for datasets that are not held in memory")
+    group.add_argument("--notes", type=str, help="free text kept with the results")
+    group.add_argument("--eval_epochs", type=int, help="evaluate every so many epochs besides")
+    group.add_argument("--enable_other_metrics", type=bool01, default=False,
+                       help="backward and forward transfer, forgetting")
+    group.add_argument("--non_verbose", type=bool01, default=False, help="no progress bars")
+    group.add_argument("--disable_log", type=bool01, default=False, help="write no results")
+    group.add_argument("--debug_mode", type=bool01, default=False,
+                       help="a few batches an epoch; tracebacks instead of sentences")
+    group.add_argument("--inference_only", type=bool01, default=False,
+                       help="evaluate what --loadcheck holds, without training")
+    group.add_argument("--tensorboard", type=bool01, default=False,
+                       help="curves for TensorBoard (extra `logging`)")
+    group.add_argument("--wandb_name", type=str)
+    group.add_argument("--wandb_entity", type=str)
+    group.add_argument("--wandb_project", type=str,
+                       help="log to Weights & Biases (extra `wandb`; WANDB_MODE=offline works)")
+
+    group = parser.add_argument_group("Checkpoints")
+    group.add_argument("--checkpoint_path", type=str, default="./checkpoints/")
+    group.add_argument("--savecheck", choices=["last", "task", "epoch"],
+                       help="save after the last task, each task, or each epoch")
+    group.add_argument("--ckpt_name", type=str, help="prefix of the checkpoints' names")
+    group.add_argument("--resume", nargs="?", const="auto", metavar="CHECKPOINT",
+                       help="go on where the same command was killed (or from a given file)")
+    group.add_argument("--start_from", type=int, help="first task to train")
+    group.add_argument("--stop_after", type=int, help="task before which to stop")
+    group.add_argument("--save_after_interrupt", type=bool01, default=True,
+                       help="save a checkpoint on Ctrl-C or SIGTERM")
+
+
+def add_rehearsal_args(parser: argparse.ArgumentParser) -> None:
+    """What every method with a buffer takes."""
+    parser.add_argument("--buffer_size", type=int, required=True, help="samples kept")
+    parser.add_argument("--minibatch_size", type=int,
+                        help="samples replayed a step; default: --batch_size")
+
+
+def add_dynamic_args(parser: argparse.ArgumentParser, title: str,
+                     specs: dict[str, dict[str, Any]]) -> None:
+    """Turn a constructor's parameters (`registry.parsable_args`) into arguments."""
+    known = {action.dest for action in parser._actions}
+    group = parser.add_argument_group(title)
+    for name, spec in specs.items():
+        if name in known:
+            continue
+        kind = bool01 if spec["type"] is bool else spec["type"]
+        group.add_argument(f"--{name}", type=kind, default=spec["default"],
+                           required=spec["required"], choices=spec.get("choices"))
+
+
+def check_no_duplicates(cmd: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    """A flag given twice is a mistake in a script, not a wish for the second value.
+
+    Raises:
+        UsageError: naming the flag.
+    """
+    seen: dict[str, str] = {}
+    for word in cmd:
+        flag = word.split("=")[0]
+        action = parser._option_string_actions.get(flag)
+        if action is None:
+            continue
+        if action.dest in seen:
+            raise UsageError(f"{flag} is given twice; keep one of them.")
+        seen[action.dest] = flag
+
+
+def given_on_command_line(cmd: Sequence[str], parser: argparse.ArgumentParser) -> set[str]:
+    """The arguments (by dest) that the user typed."""
+    options = parser._option_string_actions
+    return {options[word.split("=")[0]].dest for word in cmd if word.split("=")[0] in options}

@@ -1,0 +1,44 @@
+"""Runs from Python instead of the command line.
+
+    from mammoth import load_runner, train
+    model, dataset = load_runner("er", "seq-digits", {"buffer_size": 200, "seed": 1})
+    result = train(model, dataset)
+"""
+from typing import Any
+
+from main import initialize, parse_args
+from utils.parsing import SettingsBuilder
+
+
+def _words(model: str | None, dataset: str | None, args: dict[str, Any]) -> list[str]:
+    named = {"model": model, "dataset": dataset, **args}
+    words: list[str] = []
+    for name, value in named.items():
+        if value is not None:
+            values = value if isinstance(value, (list, tuple)) else [value]
+            words += [f"--{name}", *map(str, values)]
+    return words
+
+
+def load_runner(model: str, dataset: str, args: dict[str, Any] | None = None) -> tuple[Any, Any]:
+    """Build a method and a benchmark, ready for `train(model, dataset)`."""
+    return initialize(parse_args(_words(model, dataset, args or {})))[:2]
+
+
+def get_avail_args(dataset: str, model: str, args: dict[str, Any] | None = None
+                   ) -> tuple[dict[str, dict], dict[str, dict]]:
+    """The arguments that must be given, and the others with their defaults.
+
+    Returns:
+        (required, optional), each name -> {description[, default]}.
+    """
+    parser = SettingsBuilder(_words(model, dataset, args or {})).parser
+    required, optional = {}, {}
+    for name, action in parser.actions_by_dest().items():
+        if name == "help":
+            continue
+        if action.required and name not in ("model", "dataset"):
+            required[name] = {"description": action.help}
+        else:
+            optional[name] = {"description": action.help, "default": action.default}
+    return required, optional

@@ -1,0 +1,52 @@
+"""Find packages that add methods, benchmarks or networks (entry points `mammoth.plugins`).
+
+An entry point names a module; importing it registers what it offers, by decorator or,
+without importing torch, by `models.REGISTRY.declare("name", "package.module")`. A plugin may
+also bring its own settings: a folder `config/` beside the module that defines the model.
+The project's own `setup.cfg` is read too, so a checkout works without being installed.
+"""
+import configparser
+import importlib
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from utils.errors import UsageError
+
+GROUP = "mammoth.plugins"
+_CHECKOUT = Path(__file__).resolve().parents[2]
+_loaded: set[str] = set()
+
+
+def declared_in_checkout(checkout: Path = _CHECKOUT) -> dict[str, str]:
+    """name -> module of the plugins that the setup.cfg beside `mammoth/` declares."""
+    settings = configparser.ConfigParser()
+    settings.read(checkout / "setup.cfg", encoding="utf-8")
+    lines = settings.get("options.entry_points", GROUP, fallback="").strip().splitlines()
+    pairs = (line.split("=", 1) for line in lines if "=" in line)
+    return {name.strip(): module.strip() for name, module in pairs}
+
+
+def load_plugins() -> list[str]:
+    """Import every plugin once.
+
+    Returns:
+        The names of the plugins.
+
+    Raises:
+        UsageError: a plugin cannot be imported; it is named, with how to go on without it.
+    """
+    found = declared_in_checkout()
+    if found and str(_CHECKOUT) not in sys.path:
+        sys.path.append(str(_CHECKOUT))
+    found.update({point.name: point.value for point in entry_points(group=GROUP)})
+    for name, module in found.items():
+        if name in _loaded:
+            continue
+        try:
+            importlib.import_module(module.split(":")[0])
+        except ImportError as error:
+            raise UsageError(f"The plugin `{name}` ({module}) cannot be imported: {error}. Mend or "
+                             "uninstall it.") from error
+        _loaded.add(name)
+    return sorted(found)

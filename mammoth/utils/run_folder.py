@@ -1,0 +1,113 @@
+"""A folder a run: what it was asked, what it measured as it went, how it ended.
+
+    <results>/runs/<dataset>/<model>/<time>_<key>/
+        args.json       arguments, where each came from, the command, versions
+        metrics.jsonl   one line for each evaluation, written when it is known
+        result.json     the end: accuracy matrix, transfer, time, memory (absent while unfinished)
+"""
+import hashlib
+import json
+import os
+import platform
+import resource
+import shlex
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from utils.errors import UsageError
+from utils.files import append_line, atomic_write, ensure_writable, write_json
+from utils.loggers import plain_args
+
+_NOT_PART_OF_THE_KEY = {
+    "resume", "non_verbose", "num_workers", "notes", "base_path", "results_path",
+    "checkpoint_path", "device", "savecheck", "ckpt_name", "loadcheck", "save_after_interrupt",
+    "tensorboard", "wandb_name", "wandb_entity", "wandb_project", "disable_log",
+    "conf_key", "conf_timestamp", "conf_jobnum", "class_order", "data_seed",
+}
+
+
+def run_key(args: Namespace) -> str:
+    """Eight hex digits of what decides a run's numbers: the same command has the same key."""
+    kept = {k: v for k, v in plain_args(args).items() if k not in _NOT_PART_OF_THE_KEY}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def results_folder(args: Namespace) -> Path:
+    """`--results_path`, below `--base_path` unless absolute."""
+    return Path(args.base_path) / args.results_path
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    import numpy
+    import torch
+
+    return {"python": platform.python_version(), "torch": torch.__version__,
+            "numpy": numpy.__version__, "machine": platform.machine(),
+            "cores": str(os.cpu_count()), "threads": str(torch.get_num_threads())}
+
+
+def peak_memory_mb() -> float:
+    """The most memory this process has had."""
+    unit = 1024 if sys.platform != "darwin" else 1024 * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+class RunFolder:
+    """Writes one run's files; does nothing with `--disable_log 1`.
+
+    Args:
+        name: the folder of an earlier process to go on in (relative to the results folder).
+
+    Raises:
+        UsageError: the results folder cannot be written.
+    """
+
+    def __init__(self, args: Namespace, sources: dict[str, str], key: str,
+                 name: str | None = None) -> None:
+        self.enabled = not args.disable_log
+        root = results_folder(args)
+        stamp = time.strftime("%Y%m%d-%H%M%S") + f"-{os.getpid()}"
+        self.name = name or f"runs/{args.dataset}/{args.model}/{stamp}_{key}"
+        self.path = root / self.name
+        self._args, self._sources, self._key = args, sources, key
+        if self.enabled:
+            ensure_writable(root, "--results_path or --base_path")
+
+    def open(self) -> None:
+        """Write args.json, once the data is there and the run really starts."""
+        if self.enabled and not (self.path / "args.json").exists():
+            write_json(self.path / "args.json", {
+                "args": plain_args(self._args), "sources": self._sources, "key": self._key,
+                "command": shlex.join(["python", "mammoth/main.py", *sys.argv[1:]]),
+                "versions": versions()})
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Append a measurement to metrics.jsonl."""
+        if self.enabled:
+            append_line(self.path / "metrics.jsonl", json.dumps(line))
+
+    def rewrite(self, lines: list[dict[str, Any]]) -> None:
+        """Go back to the measurements that a checkpoint knows."""
+        if self.enabled:
+            text = "".join(json.dumps(line) + "\n" for line in lines)
+            atomic_write(self.path / "metrics.jsonl", text.encode())
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Write result.json."""
+        if self.enabled:
+            write_json(self.path / "result.json", result)
+
+
+def finished_result(args: Namespace, key: str) -> tuple[Path, dict[str, Any]] | None:
+    """The newest finished run of the same command, for `--resume`."""
+    folder = results_folder(args) / "runs" / args.dataset / args.model
+    for path in sorted(folder.glob(f"*_{key}/result.json"), reverse=True):
+        try:
+            return path, json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, json.JSONDecodeError) as error:
+            raise UsageError(f"{path} cannot be read; remove it to run again.") from error
+    return None

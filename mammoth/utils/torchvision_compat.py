@@ -1,0 +1,67 @@
+"""Lets `import torchvision` work beside a CPU build of torch.
+
+PyPI's torchvision wheel is compiled against CUDA. Beside a CPU torch its binary part cannot be
+loaded, so the operators that it registers are missing, and torchvision's Python part, which
+describes two of them (`nms` and `qnms`) at import, stops with a RuntimeError. Nothing in this
+project calls them; declaring their signatures is enough for datasets and transforms to work.
+
+Importing this module costs nothing: it only puts a watcher before Python's import system, which
+acts when somebody imports torchvision (a dataset, an upstream file, torchmetrics). Where
+torchvision fits torch the watcher changes nothing.
+"""
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
+
+_MISSING = ("nms", "qnms")
+_SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+_KEPT_ALIVE: list[object] = []  # torch forgets a library's operators when it is collected
+
+
+def _declare_operators() -> None:
+    """Tell torch the signatures of the operators that the binary part would have brought."""
+    import torch
+
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in _MISSING:
+        library.define(name + _SIGNATURE)
+    _KEPT_ALIVE.append(library)
+
+
+class _RepairingLoader(SourceFileLoader):
+    """Runs torchvision's `__init__`; on the known failure declares the operators and reruns."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        try:
+            super().exec_module(module)
+        except RuntimeError as error:
+            if "torchvision::" not in str(error):
+                raise
+            for name in [name for name in sys.modules if name.startswith("torchvision.")]:
+                del sys.modules[name]
+            _declare_operators()
+            super().exec_module(module)
+
+
+class _TorchvisionWatcher(MetaPathFinder):
+    """Answers for the top-level name `torchvision` only, with the repairing loader."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None = None,
+                  target: ModuleType | None = None) -> ModuleSpec | None:
+        if fullname != "torchvision":
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and type(spec.loader) is SourceFileLoader:
+            spec.loader = _RepairingLoader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+def install() -> None:
+    """Put the watcher first in line, once."""
+    if not any(type(finder).__name__ == "_TorchvisionWatcher" for finder in sys.meta_path):
+        sys.meta_path.insert(0, _TorchvisionWatcher())
+
+
+install()

@@ -1,0 +1,326 @@
+"""The experiment: tasks one after the other, each trained, evaluated, recorded, saved."""
+import math
+import signal
+import sys
+import time
+from argparse import Namespace
+from typing import Any
+
+from tqdm import tqdm
+
+from utils.checkpoints import (
+    Position,
+    Progress,
+    forget_old_epochs,
+    load_checkpoint,
+    restore_loader,
+    save_checkpoint,
+    stream_fields,
+)
+from utils.conf import set_rng_state
+from utils.early_stopping import EarlyStopping
+from utils.errors import RunError
+from utils.evaluate import evaluate
+from utils.loggers import Logger, mean, print_accuracies
+from utils.model_state import restore
+from utils.run_folder import RunFolder, peak_memory_mb, run_key
+from utils.schedulers import get_scheduler
+from utils.summary import close_run
+from utils.trackers import open_trackers
+
+
+class Interrupted(RunError):
+    """Ctrl-C or SIGTERM: the run stopped after the step it was in."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number
+
+
+class Experiment:
+    """One run of a method on a benchmark.
+
+    Args:
+        model: the method, freshly built.
+        dataset: the benchmark, freshly built.
+        args: the arguments; `args.sources` (optional) says where each came from.
+    """
+
+    def __init__(self, model: Any, dataset: Any, args: Namespace) -> None:
+        self.model, self.dataset, self.args = model, dataset, args
+        self.key = getattr(args, "conf_key", None) or run_key(args)
+        self.sources = getattr(args, "conf_sources", {})
+        self.progress = Progress()
+        self.logger = Logger(args, dataset.SETTING, dataset.NAME, model.NAME)
+        self.scheduler: Any = None
+        self.loader: Any = None
+        self.stream: dict[str, Any] = {}  # the task's samples, where the method changed them
+        self.signal = 0
+        self.n_tasks = 1 if args.joint else dataset.N_TASKS
+        self.started = time.time()
+        self.final_accs: tuple[list[float], list[float]] | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Train and evaluate everything; returns what result.json holds."""
+        args, model = self.args, self.model
+        model.to(model.device)
+        checkpoint = load_checkpoint(args.loadcheck) if args.loadcheck else None
+        resuming = checkpoint is not None and args.resume and "run" in checkpoint
+        self.folder = RunFolder(args, self.sources, self.key,
+                                checkpoint["run"]["folder"] if resuming else None)
+        self.trackers = open_trackers(args, self.folder)
+        if resuming:
+            self._resume(checkpoint)
+        else:
+            self._start(checkpoint)
+        handlers = self._catch_signals()
+        try:
+            if args.inference_only:
+                self._infer(checkpoint)
+            else:
+                self._learn_tasks()
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        return close_run(self)
+
+    def _start(self, checkpoint: dict[str, Any] | None) -> None:
+        """Fresh, or from loaded weights (`--loadcheck`), or from a later task."""
+        for _ in range(self.args.start_from or 0):
+            self.dataset.get_data_loaders()
+            self.model.meta_begin_task(self.dataset)
+            self.model.meta_end_task(self.dataset)
+        self.progress.position = Position(task=self.args.start_from or 0)
+        if checkpoint is not None:
+            self._load_state(checkpoint)
+        if self.args.enable_other_metrics:
+            self.progress.random_accs = self._random_baseline()
+
+    def _load_state(self, checkpoint: dict[str, Any]) -> None:
+        """Weights, and the method's other state where the file has it."""
+        state = checkpoint.get("run", {})
+        current_task = self.model._current_task
+        restore(self.model, {"weights": checkpoint.get("model", checkpoint),
+                             "plain": state.get("plain", {}),
+                             "stateful": state.get("stateful", {})})
+        if self.args.start_from is None and not self.args.inference_only:
+            self.model._current_task = current_task
+        if "run" not in checkpoint and "buffer" in checkpoint:
+            self.model.load_buffer(checkpoint["buffer"])
+        if self.args.start_from and "results" in checkpoint:
+            self.logger.accs, self.logger.masked_accs = (
+                rows[:self.args.start_from] for rows in checkpoint["results"][:2])
+
+    def _resume(self, checkpoint: dict[str, Any]) -> None:
+        """Back to the exact state of a killed run."""
+        run = checkpoint["run"]
+        self.progress = Progress.from_dict(run["progress"])
+        self.progress.resumed += 1
+        position = self.progress.position
+        for _ in range(position.task + (1 if position.inside_task else 0)):
+            self.loader, _ = self.dataset.get_data_loaders()
+        restore(self.model, {"weights": checkpoint["model"], "plain": run["plain"],
+                             "stateful": run["stateful"]})
+        self.model.opt = self.model.get_optimizer()
+        if position.inside_task:
+            self.model.resume_task(self.dataset)
+            self.scheduler = get_scheduler(self.model, self.args, reload_optim=False)
+            if self.scheduler is not None:
+                self.scheduler.load_state_dict(checkpoint["scheduler"])
+            restore_loader(self.loader, run, position.batch)
+            self.stream = stream_fields(self.loader) if run["stream"] else {}
+        if checkpoint["optimizer"] is not None:
+            self.model.opt.load_state_dict(checkpoint["optimizer"])
+        self.logger.load(checkpoint["results"][2])
+        self.folder.rewrite(self.progress.metrics)
+        self.started = time.time() - self.progress.seconds
+        set_rng_state(run["rng"])
+        print(f"Resumed at task {position.task + 1}, epoch {position.epoch + 1}, batch "
+              f"{position.batch + 1}.", file=sys.stderr)
+
+    def _infer(self, checkpoint: dict[str, Any] | None) -> None:
+        """Evaluate only: on the tasks that the checkpoint has learned, else on all."""
+        progress = ((checkpoint or {}).get("run") or {}).get("progress")
+        n_tasks = progress["position"]["task"] if progress else self.n_tasks
+        for _ in range(max(n_tasks, 1)):
+            self.dataset.get_data_loaders()
+        self.folder.open()
+        self._evaluate_task(max(n_tasks, 1) - 1)
+
+    def _random_baseline(self) -> list[list[float]]:
+        """Accuracy of the untrained network on every task, the zero of forward transfer."""
+        from datasets import get_dataset
+
+        dataset = get_dataset(self.args)
+        accs: list[list[float]] = [[], []]
+        for _ in range(self.n_tasks):
+            dataset.get_data_loaders()
+            for kept, measured in zip(accs, evaluate(self.model, dataset, last=True), strict=True):
+                kept.append(measured[0])
+        return accs
+
+    def _learn_tasks(self) -> None:
+        stop = self.n_tasks if self.args.stop_after is None else self.args.stop_after
+        for task in range(self.progress.position.task, min(stop, self.n_tasks)):
+            if not self.progress.position.inside_task:
+                self._begin_task(task)
+            self._fit_task(task)
+            self.model.meta_end_task(self.dataset)
+            self._evaluate_task(task)
+            self.progress.position = Position(task=task + 1)
+            if self.args.savecheck == "task" or (
+                    self.args.savecheck and task + 1 == min(stop, self.n_tasks)):
+                last = "last" if self.args.savecheck == "last" else str(task)
+                self.save("joint" if self.args.joint else last)
+
+    def _begin_task(self, task: int) -> None:
+        self.model.net.train()
+        self.loader, _ = self.dataset.get_data_loaders()
+        self.folder.open()
+        if self.args.enable_other_metrics and task > 0 and self.logger.accs:
+            for rows, measured in zip((self.logger.accs, self.logger.masked_accs),
+                                      evaluate(self.model, self.dataset, last=True), strict=True):
+                rows[-1].append(measured[0])
+        before = stream_fields(self.loader)
+        self.model.meta_begin_task(self.dataset)
+        after = stream_fields(self.loader)
+        self.stream = {} if all(after[name] is before[name] for name in before) else after
+        self.scheduler = get_scheduler(self.model, self.args)
+        self.progress.early_stopping = {}
+
+    def _fit_task(self, task: int) -> None:
+        """Epochs until `--fitting_mode` says that the task is learned."""
+        args, position = self.args, self.progress.position
+        stopping = EarlyStopping(args, self.progress.early_stopping)
+        position.task = task
+        self.model.net.train()
+        while not self._fitted(position, stopping):
+            self._fit_epoch(position)
+            self._end_epoch(position, stopping)
+        stopping.restore_best(self.model)
+
+    def _fitted(self, position: Position, stopping: EarlyStopping) -> bool:
+        if self.args.fitting_mode == "iters":
+            return position.steps >= self.args.n_iters
+        if self.args.fitting_mode == "early_stopping":
+            return stopping.finished
+        return position.epoch >= self.args.n_epochs
+
+    def _fit_epoch(self, position: Position) -> None:
+        """One pass over the stream, from `position.batch` on."""
+        args, model, loader = self.args, self.model, self.loader
+        if position.batch == 0:
+            model.meta_begin_epoch(position.epoch, self.dataset)
+        extra_names = getattr(loader.dataset, "extra_return_fields", ())
+        limit = model.get_debug_iters() if args.debug_mode else None
+        with tqdm(total=len(loader), initial=position.batch, mininterval=0.3, leave=False,
+                  desc=f"Task {position.task + 1} - Epoch {position.epoch + 1}",
+                  disable=bool(args.non_verbose) or None) as bar:
+            for batch in loader:
+                if limit is not None and position.batch > limit:
+                    break
+                self._step(batch, extra_names, bar)
+                if args.fitting_mode == "iters" and position.steps >= args.n_iters:
+                    break
+        if self.scheduler is not None and args.scheduler_mode == "epoch":
+            self.scheduler.step()
+
+    def _step(self, batch: Any, extra_names: Any, bar: tqdm) -> None:
+        model, position, device = self.model, self.progress.position, self.model.device
+        inputs, labels, not_aug = (batch[i].to(device) for i in range(3))
+        extra = {name: value.to(device) for name, value in zip(extra_names, batch[3:],
+                                                               strict=False)}
+        outcome = model.meta_observe(inputs, labels, not_aug, epoch=position.epoch, **extra)
+        terms = outcome if isinstance(outcome, dict) else {"loss": outcome}
+        if not all(math.isfinite(value) for value in terms.values()
+                   if isinstance(value, (int, float))):
+            raise RunError(non_finite_message(terms, position))
+        if self.scheduler is not None and self.args.scheduler_mode == "iter":
+            self.scheduler.step()
+        position.batch += 1
+        position.steps += 1
+        bar.update()
+        if not bar.disable:
+            bar.set_postfix(loss=f"{terms['loss']:.4f}", lr=model.opt.param_groups[0]["lr"],
+                            refresh=False)
+        self.trackers.log_step(terms, position)
+        if self.signal:
+            self._interrupt()
+
+    def _end_epoch(self, position: Position, stopping: EarlyStopping) -> None:
+        args = self.args
+        self.model.meta_end_epoch(position.epoch, self.dataset)
+        if args.fitting_mode == "early_stopping":
+            stopping.check(self.model, self.dataset, position.epoch)
+            self.progress.early_stopping = stopping.state
+        if args.eval_epochs and (position.epoch + 1) % args.eval_epochs == 0:
+            accs = self.dataset.evaluate(self.model, self.dataset)
+            print_accuracies(accs, self.dataset.SETTING, position.task + 1, position.epoch + 1)
+            self._record("epoch", accs, position.task, position.epoch)
+        position.epoch, position.batch = position.epoch + 1, 0
+        if args.savecheck == "epoch":
+            self.save(f"{position.task}e{position.epoch}")
+            forget_old_epochs(self.args.ckpt_name)
+
+    def _evaluate_task(self, task: int) -> None:
+        accs = self.dataset.evaluate(self.model, self.dataset)
+        self.model.meta_end_eval(self.dataset, accs)
+        self.logger.log_fullacc(accs)
+        self.logger.log_system_stats(peak_memory_mb())
+        print_accuracies(accs, self.dataset.SETTING, task + 1, joint=bool(self.args.joint))
+        self._record("task", accs, task, None)
+
+    def _record(self, event: str, accs: Any, task: int, epoch: int | None) -> None:
+        line = {"event": event, "task": task, "epoch": epoch, "mean": mean(accs[0]),
+                "accuracies": list(accs[0])}
+        if self.dataset.SETTING == "class-il":
+            line |= {"task_il_mean": mean(accs[1]), "task_il_accuracies": list(accs[1])}
+        line["seconds"] = round(time.time() - self.started, 3)
+        self.progress.metrics.append(line)
+        self.folder.add(line)
+        self.trackers.log_accuracies(line)
+
+    def save(self, suffix: str) -> None:
+        """Write a checkpoint of this moment."""
+        self.progress.seconds = time.time() - self.started
+        path = save_checkpoint(f"{self.args.ckpt_name}_{suffix}", self.args, self.model,
+                               self.progress, self.logger, self.scheduler, self.loader,
+                               self.stream, self.folder.name, self.key)
+        print(f"Saving checkpoint into: {path}", file=sys.stderr)
+
+    def _catch_signals(self) -> dict[int, Any]:
+        """Let Ctrl-C and SIGTERM end the run between two steps (a second one at once)."""
+        def note(number: int, frame: Any) -> None:
+            if self.signal:
+                raise KeyboardInterrupt
+            self.signal = number
+
+        try:
+            return {number: signal.signal(number, note)
+                    for number in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not in the main thread: whoever runs us handles signals
+            return {}
+
+    def _interrupt(self) -> None:
+        position = self.progress.position
+        where = f"task {position.task + 1}, epoch {position.epoch + 1}, batch {position.batch}"
+        hint = ""
+        if self.args.save_after_interrupt:
+            self.save(f"paused-{position.task}e{position.epoch}b{position.batch}")
+            hint = " The same command with --resume goes on from there."
+        raise Interrupted(f"Interrupted after {where}.{hint}", self.signal)
+
+
+def non_finite_message(terms: dict[str, Any], position: Position) -> str:
+    """Which term of the loss went wrong, and when."""
+    bad = [name for name, value in terms.items()
+           if isinstance(value, (int, float)) and not math.isfinite(value)]
+    named = [name for name in bad if name != "loss"] or bad
+    return (f"The {' and '.join(named)} became {terms[bad[0]]} in task {position.task + 1}, epoch "
+            f"{position.epoch + 1}, step {position.batch + 1}; lower --lr or look at that term. "
+            "What was measured before is kept.")
+
+
+def train(model: Any, dataset: Any, args: Namespace | None = None) -> dict[str, Any]:
+    """Run an experiment (upstream's name for it)."""
+    return Experiment(model, dataset, model.args if args is None else args).run()

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Sets up a virtual environment once, then runs the job that is asked for.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+usage() {
+  cat <<'TEXT'
+usage: ./run_all.sh [JOB] [ARGUMENTS]
+
+  (no job)   several methods side by side on seq-digits (embedded data, under 4 minutes)
+  test       the test suite; further arguments go to pytest (--slow: the long tests too)
+  compare    any methods side by side: ./run_all.sh compare --help
+  bench      time per step and evaluation throughput: ./run_all.sh bench --help
+  --help     this page
+
+The virtual environment is made in .venv on first use (VENV=DIR chooses another folder).
+TEXT
+}
+
+job=${1:-demo}
+[ $# -gt 0 ] && shift
+case "$job" in
+  -h|--help|help) usage; exit 0 ;;
+  demo|test|compare|bench) ;;
+  *) echo "error: there is no job \`$job\`; ./run_all.sh --help lists them." >&2; exit 2 ;;
+esac
+
+venv=${VENV:-.venv}
+python=$venv/bin/python
+stamp=$venv/requirements.installed
+if ! cmp -s requirements.txt "$stamp"; then
+  base=$(command -v python3.11 || command -v python3) || {
+    echo "error: Python 3.11 or newer is needed; install it first." >&2; exit 2; }
+  "$base" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    echo "error: Python 3.11 or newer is needed, but $base is $("$base" --version)." >&2; exit 2; }
+  echo "Installing into $venv (once) ..."
+  [ -x "$python" ] || "$base" -m venv "$venv"
+  "$python" -m pip install --quiet --disable-pip-version-check -r requirements.txt
+  cp requirements.txt "$stamp"
+fi
+
+case "$job" in
+  demo)    exec "$python" utils/compare.py --models sgd er der derpp joint --dataset seq-digits \
+             --buffer_size 200 --seeds 3 "$@" ;;
+  test)    exec "$python" -m pytest -n 2 --dist worksteal "$@" ;;
+  compare) exec "$python" utils/compare.py "$@" ;;
+  bench)   exec "$python" utils/bench.py "$@" ;;
+esac
