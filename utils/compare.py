@@ -9,10 +9,8 @@ go to every run, e.g. --n_epochs 1 or --base_path DATA.
 """
 import argparse
 import json
-import math
 import os
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,6 +20,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MAIN = ROOT / "mammoth" / "main.py"
+sys.path.insert(0, str(MAIN.parent))
+
+from utils.tables import aligned, spread  # noqa: E402
+
 RESULT = re.compile(r"^Result: (.+)$", re.MULTILINE)
 COLUMNS = {"class-il": "Class-IL %", "task-il": "Task-IL %", "domain-il": "Domain-IL %",
            "general-continual": "Domain-IL %"}
@@ -43,11 +45,17 @@ def parse_args(argv=None):
 
 def has_buffer(model):
     """Whether a method takes --buffer_size, asked of its own argument list."""
-    page = subprocess.run([sys.executable, MAIN, "--model", model, "--help"],
-                          capture_output=True, text=True)
-    if page.returncode:
-        sys.exit(page.stderr.strip())
-    return "--buffer_size" in page.stdout
+    from models import get_model_class
+    from utils.args import ArgumentParser
+    from utils.errors import UsageError
+    from utils.plugins import load_plugins
+
+    try:
+        load_plugins()
+        parser = get_model_class(model).get_parser(ArgumentParser(add_help=False))
+    except UsageError as error:
+        sys.exit(f"error: {error}")
+    return "buffer_size" in {action.dest for action in parser._actions}
 
 
 def run(model, seed, options, rest, buffered):
@@ -93,15 +101,6 @@ def run_all(options, rest):
     return results, failures
 
 
-def spread(values, digits=2):
-    """`mean ± sd` (the mean alone for one value)."""
-    values = [value for value in values if value is not None and math.isfinite(value)]
-    if not values:
-        return "-"
-    text = f"{statistics.mean(values):.{digits}f}"
-    return text if len(values) < 2 else f"{text} ± {statistics.stdev(values):.{digits}f}"
-
-
 def rows_of(results):
     """The table's header and lines."""
     settings = []
@@ -120,16 +119,6 @@ def rows_of(results):
             spread([t.get("forgetting", {}).get(main) for t in transfer]),
             spread([run["seconds"] for run in runs], 1), str(len(runs))])
     return header, rows
-
-
-def aligned(header, rows):
-    """A table with columns of one width: names to the left, numbers to the right."""
-    widths = [max(len(line[i]) for line in (header, *rows)) for i in range(len(header))]
-    lines = []
-    for line in (header, ["-" * width for width in widths], *rows):
-        first, others = line[0].ljust(widths[0]), zip(line[1:], widths[1:], strict=True)
-        lines.append("  ".join([first, *(cell.rjust(width) for cell, width in others)]))
-    return "\n".join(lines)
 
 
 def main(argv=None):

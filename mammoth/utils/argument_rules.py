@@ -68,6 +68,8 @@ def _joint(args: Namespace, dataset: type, model: type) -> Iterator[str]:
 def _checkpoints(args: Namespace, dataset: type, model: type) -> Iterator[str]:
     if args.inference_only and args.savecheck:
         yield "--inference_only 1 trains nothing to save; leave out --savecheck."
+    if args.disable_log and (args.tensorboard or args.wandb_project):
+        yield "--tensorboard and --wandb_project write into the results; leave out --disable_log."
     n_tasks = getattr(dataset, "N_TASKS", 1)  # a stream without tasks has none
     for name in ("start_from", "stop_after"):
         value = getattr(args, name)

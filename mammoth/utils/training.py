@@ -123,7 +123,6 @@ class Experiment:
                              "stateful": run["stateful"]})
         self.model.opt = self.model.get_optimizer()
         if position.inside_task:
-            self.model.resume_task(self.dataset)
             self.scheduler = get_scheduler(self.model, self.args, reload_optim=False)
             if self.scheduler is not None:
                 self.scheduler.load_state_dict(checkpoint["scheduler"])

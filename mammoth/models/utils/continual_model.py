@@ -120,10 +120,6 @@ class ContinualModel(nn.Module):
     def begin_task(self, dataset: Any) -> None:
         """Called before the first epoch of a task."""
 
-    def resume_task(self, dataset: Any) -> None:
-        """Called instead when a killed run goes on inside a task: repeat what `begin_task` did
-        to the training data, which has been read anew; the method's own state is restored."""
-
     def end_task(self, dataset: Any) -> None:
         """Called after the last epoch of a task, before its evaluation."""
 
@@ -194,9 +190,8 @@ class ContinualModel(nn.Module):
     def meta_observe(self, inputs: torch.Tensor, labels: torch.Tensor,
                      not_aug_inputs: torch.Tensor, *args: Any, **extra: Any) -> Any:
         """Drop unlabelled rows and unknown extras, call `observe`, count the step."""
-        if "cssl" not in self.COMPATIBILITY and getattr(self.args, "label_perc", 1) != 1 \
-                or getattr(self.args, "label_perc_by_class", 1) != 1:
-            labelled = labels != -1
+        labelled = labels != -1
+        if "cssl" not in self.COMPATIBILITY and not labelled.all():
             if not labelled.any():
                 return 0.0
             inputs, labels = inputs[labelled], labels[labelled]

@@ -1,0 +1,92 @@
+"""Every command of the README works as it stands there (cut short: a few batches of one task)."""
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+            for line in block.splitlines() if line.strip()]
+BY_CI = {"./run_all.sh", "./run_all.sh test"}  # .ci/run calls these two
+
+
+def run(words, **options):
+    return subprocess.run(words, capture_output=True, text=True, cwd=ROOT,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"}, **options)
+
+
+def prepared(command, tmp_path):
+    """The command with this Python, short, and with its files in a temporary folder."""
+    words = shlex.split(command)
+    words[0] = sys.executable if words[0] == "python" else words[0]
+    if "--help" in words or words[1:2] == ["utils/collect.py"]:
+        return words
+    given = {word for word in words if word.startswith("--")}
+    needs_data = re.search(r"(mnist|cifar|tinyimg)", command)
+    data = os.environ.get("MAMMOTH_DATA", "")
+    if needs_data and not Path(data, "MNIST").is_dir():
+        pytest.skip("MAMMOTH_DATA does not name a folder with the real datasets")
+    shorter = {"--base_path": data if needs_data else tmp_path / "data",
+               "--results_path": tmp_path / "results", "--checkpoint_path": tmp_path / "checks"}
+    if words[1] == "utils/bench.py":
+        shorter = {"--base_path": data, "--steps": 4, "--repeats": 1}
+    elif "--inference_only" not in given:
+        shorter |= {"--debug_mode": 1}
+        if "--seeds" not in given and "--fitting_mode" not in given:
+            shorter |= {"--stop_after": 1, "--n_epochs": 1}
+    for name, value in shorter.items():
+        if name not in given:
+            words += [name, str(value)]
+    if "--seeds" in words:
+        words[words.index("--seeds") + 1] = "1"
+    return words
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in BY_CI])
+def test_command_runs(command, tmp_path):
+    if "CHECKPOINT" in command:
+        saved = run([sys.executable, "mammoth/main.py", "--model", "sgd", "--dataset", "seq-digits",
+                     "--debug_mode", "1", "--savecheck", "last", "--base_path", str(tmp_path),
+                     "--checkpoint_path", str(tmp_path / "c")])
+        path = next((tmp_path / "c").glob("*_last.pt"), None)
+        assert path is not None, saved.stderr
+        command = command.replace("CHECKPOINT", str(path))
+    done = run(prepared(command, tmp_path))
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_two_commands_are_what_ci_runs():
+    ci = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert set(COMMANDS) >= BY_CI and set(ci) >= BY_CI
+
+
+def test_python_example_of_the_readme_works(tmp_path):
+    code = re.search(r"```python\n(.*?)```", README, re.DOTALL).group(1)
+    code = code.replace('"seed": 1', f'"seed": 1, "debug_mode": 1, "base_path": {str(tmp_path)!r}')
+    done = run([sys.executable, "-c", code + "\nassert result['accuracy']['task-il'] > 40"])
+    assert done.returncode == 0, done.stderr
+
+
+def test_jobs_of_run_all_are_explained_and_unknown_ones_refused():
+    page = run(["./run_all.sh", "--help"])
+    assert page.returncode == 0
+    for job in ("test", "compare", "bench"):
+        assert re.search(rf"^  {job}\b", page.stdout, re.MULTILINE)
+    wrong = run(["./run_all.sh", "dance"])
+    assert wrong.returncode == 2 and "there is no job `dance`" in wrong.stderr
+
+
+def test_every_method_and_benchmark_is_in_the_readme():
+    sys.path.insert(0, str(ROOT / "mammoth"))
+    from datasets import REGISTRY as DATASETS
+    from models import REGISTRY as MODELS
+
+    for name in DATASETS.names():
+        assert f"`{name}`" in README, name
+    for name in MODELS.names():
+        assert f"`{name.replace('-', '_')}`" in README, name

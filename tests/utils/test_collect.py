@@ -1,0 +1,64 @@
+"""Runs to compact results, results to tables."""
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "utils" / "collect.py"
+
+
+def run(*words):
+    return subprocess.run([sys.executable, str(SCRIPT), *map(str, words)], capture_output=True,
+                          text=True)
+
+
+def fake_run(folder, seed, accuracy, broken=False):
+    path = folder / "runs" / "perm-mnist" / "er" / f"run{seed}"
+    path.mkdir(parents=True)
+    command = (f"python mammoth/main.py --model er --dataset perm-mnist --buffer_size 200 --seed "
+               f"{seed} --base_path /some/where --results_path /else --resume --non_verbose 1")
+    (path / "args.json").write_text(json.dumps({"command": command}))
+    result = {"model": "er", "dataset": "perm-mnist", "setting": "domain-il", "buffer_size": 200,
+              "seed": seed, "accuracy": {"domain-il": accuracy},
+              "accuracy_matrix": {"domain-il": [[90.0], [accuracy, 95.0]]},
+              "transfer": {"backward_transfer": {"domain-il": -10.0}}, "seconds": 50.0,
+              "versions": {"python": "3", "torch": "2", "threads": "1", "cores": "2"}}
+    (path / "result.json").write_text("{" if broken else json.dumps(result))
+
+
+def test_collects_finished_runs_without_machine_folders_and_names_broken_ones(tmp_path):
+    for seed, accuracy in ((0, 70.0), (1, 74.0)):
+        fake_run(tmp_path / "in", seed, accuracy)
+    fake_run(tmp_path / "in", 2, 0.0, broken=True)
+    out = tmp_path / "out" / "few.json"
+    done = run(tmp_path / "in", "--out", out)
+    assert done.returncode == 0 and "2 runs" in done.stdout
+    assert "left out: run2" in done.stderr
+    runs = json.loads(out.read_text())
+    assert [r["seed"] for r in runs] == [0, 1]
+    assert runs[0]["command"] == ("python mammoth/main.py --model er --dataset perm-mnist "
+                                  "--buffer_size 200 --seed 0 --base_path DATA")
+    table = run("--table", out).stdout.splitlines()
+    assert len({len(line) for line in table}) == 1
+    cells = [cell.strip() for cell in table[2].split("|")[1:-1]]
+    assert cells == ["perm-mnist", "200", "er", "72.00 ± 2.83", "72.37 ± 0.87", "-10.00 ± 0.00",
+                     "-22.54", "50", "2"]
+
+
+@pytest.mark.parametrize("words", [(), ("--table", "nowhere.json")])
+def test_mistakes_are_told(words):
+    done = run(*words)
+    assert done.returncode != 0 and "error" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_committed_results_name_their_command_and_no_machine():
+    files = [p for p in (ROOT / "results").glob("*.json") if p.name != "paper.json"]
+    for path in files:
+        for entry in json.loads(path.read_text()):
+            assert f"--model {entry['model']}" in entry["command"].replace("-", "_").replace(
+                "__", "--")
+            assert f"--seed {entry['seed']}" in entry["command"]
+            assert "/" not in entry["command"].replace("mammoth/main.py", "")

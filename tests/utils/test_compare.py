@@ -1,0 +1,40 @@
+"""The command that puts methods side by side."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "utils" / "compare.py"
+
+
+def run(*words):
+    return subprocess.run([sys.executable, str(SCRIPT), *map(str, words)], capture_output=True,
+                          text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def test_table_of_two_methods_and_second_call_repeats_nothing(tmp_path):
+    words = ("--models", "sgd", "er", "--dataset", "seq-digits", "--buffer_size", 50, "--seeds", 1,
+             "--base_path", tmp_path, "--checkpoint_path", tmp_path / "c", "--n_epochs", 2)
+    first = run(*words)
+    assert first.returncode == 0, first.stderr
+    table = first.stdout[first.stdout.index("method"):].splitlines()
+    assert len({len(line) for line in table if line.strip()}) == 1, "aligned"
+    assert [line.split()[0] for line in table[2:4]] == ["sgd", "er"]
+    assert float(table[3].split()[1]) > float(table[2].split()[1]) + 20
+    again = run(*words)
+    assert again.stdout[again.stdout.index("method"):].splitlines() == table
+    assert len(list(tmp_path.glob("results/runs/*/*/*"))) == 2
+
+
+def test_failed_run_is_reported_and_the_others_go_on(tmp_path):
+    done = run("--models", "sgd", "icarl", "--dataset", "perm-digits", "--seeds", 1, "--n_epochs",
+               1, "--base_path", tmp_path, "--checkpoint_path", tmp_path / "c", "--lr", "0.1")
+    assert done.returncode == 1
+    assert "icarl works in" in done.stderr and "sgd seed 0: domain-il" in done.stdout
+
+
+def test_unknown_method_is_one_sentence(tmp_path):
+    done = run("--models", "errr", "--dataset", "seq-digits")
+    assert done.returncode == 1 and "did you mean `er`" in done.stderr
+    assert "Traceback" not in done.stderr
