@@ -1,0 +1,57 @@
+"""Averaged GEM (Chaudhry et al., 2019), equation 11.
+
+One constraint instead of one per task: the gradient may not point against that of a batch drawn
+from the memory of all past tasks. The memory is divided evenly among the tasks; a task's part
+is drawn at its end.
+"""
+import torch
+
+from models.utils.continual_model import ContinualModel
+from models.utils.gradients import batch_gradient, flat_gradient, write_gradient
+from models.utils.task_samples import draw_samples
+from utils.args import add_rehearsal_args
+from utils.buffer import Buffer
+
+
+class AGem(ContinualModel):
+    """The stream's gradient without its part that hurts the memory."""
+
+    NAME = "agem"
+    COMPATIBILITY = ["class-il", "domain-il", "task-il"]
+
+    @staticmethod
+    def get_parser(parser):
+        """Arguments of the buffer."""
+        add_rehearsal_args(parser)
+        return parser
+
+    def __init__(self, backbone, loss, args, transform, dataset=None):
+        """Start with an empty buffer."""
+        super().__init__(backbone, loss, args, transform, dataset)
+        self.buffer = Buffer(args.buffer_size)
+
+    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+        """One step along the corrected gradient of the stream."""
+        self.opt.zero_grad()
+        loss = self.loss(self.net(inputs), labels)
+        loss.backward()
+        if not self.buffer.is_empty():
+            replayed, replayed_labels = self.buffer.get_data(
+                self.args.minibatch_size, transform=self.transform, device=self.device)
+            memory = batch_gradient(self.net, self.loss, replayed, replayed_labels)  # (P,)
+            parameters = list(self.net.parameters())
+            gradient = flat_gradient(parameters)
+            if torch.dot(gradient, memory) < 0:
+                write_gradient(parameters, project(gradient, memory))
+        self.opt.step()
+        return loss.item()
+
+    def end_task(self, dataset):
+        """Fill the task's part of the memory."""
+        _, labels, images = draw_samples(dataset, max(self.args.buffer_size // self.N_TASKS, 1))
+        self.buffer.add_data(examples=images, labels=labels)
+
+
+def project(gxy, ger):
+    """The part of the vector `gxy` (P,) that is orthogonal to `ger` (P,)."""
+    return gxy - torch.dot(gxy, ger) / torch.dot(ger, ger) * ger

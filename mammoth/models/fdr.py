@@ -1,0 +1,87 @@
+"""Function Distance Regularization (Benjamin et al., 2019).
+
+The memory holds samples of each past task with the outputs that the network gave for them when
+the task ended. After each step on the stream, a second step pulls the class probabilities of
+replayed samples towards those: alpha * mean_i |softmax(f(x_i)) - softmax(stored_i)|_2.
+
+All tasks share the memory evenly at any time: when one ends, the others give up rows for it.
+"""
+import torch
+
+from models.utils.continual_model import ContinualModel
+from models.utils.task_samples import draw_samples
+from utils.args import add_rehearsal_args
+from utils.batch_norm import bn_track_stats
+from utils.buffer import Buffer
+
+
+class Fdr(ContinualModel):
+    """A step on the stream, then one back towards the old function."""
+
+    NAME = "fdr"
+    COMPATIBILITY = ["class-il", "domain-il", "task-il", "general-continual"]
+
+    @staticmethod
+    def get_parser(parser):
+        """Arguments of the buffer and the weight of the second step."""
+        add_rehearsal_args(parser)
+        parser.add_argument("--alpha", type=float, required=True,
+                            help="weight of the distance to the stored outputs")
+        return parser
+
+    def __init__(self, backbone, loss, args, transform, dataset=None):
+        """Start with an empty buffer."""
+        super().__init__(backbone, loss, args, transform, dataset)
+        self.buffer = Buffer(args.buffer_size)
+
+    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+        """One step on the stream and, from the second task on, one on the memory."""
+        loss = self.step(self.loss(self.net(inputs), labels))
+        if not self.buffer.is_empty():
+            replayed, stored, _ = self.buffer.get_data(
+                self.args.minibatch_size, transform=self.transform, device=self.device)
+            distance = function_distance(self.net(replayed), stored)
+            loss += self.step(self.args.alpha * distance)
+        return loss
+
+    def step(self, loss):
+        """Descend once along a loss; returns its value."""
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+        return loss.item()
+
+    @torch.no_grad()
+    def end_task(self, dataset):
+        """Divide the memory among one task more, and store the outputs of its samples."""
+        share = max(self.args.buffer_size // (self.current_task + 1), 1)
+        if not self.buffer.is_empty():
+            images, logits, tasks = self.buffer.get_all_data()
+            self.buffer.empty()
+            rows = first_of_each(tasks, share)
+            self.buffer.add_data(examples=images[rows], logits=logits[rows],
+                                 task_labels=tasks[rows])
+        inputs, labels, images = draw_samples(dataset, share)
+        with bn_track_stats(self.net, False):
+            logits = torch.cat([self.net(batch.to(self.device))
+                                for batch in inputs.split(self.args.batch_size)])
+        self.buffer.add_data(examples=images, logits=logits,
+                             task_labels=torch.full_like(labels, self.current_task))
+
+
+def function_distance(logits, stored):
+    """Mean Euclidean distance between the class probabilities of two logits (B, C)."""
+    return torch.linalg.vector_norm(logits.softmax(1) - stored.softmax(1), dim=1).mean()
+
+
+def first_of_each(tasks, share):
+    """Row numbers of the first `share` rows of each task, tasks in order.
+
+    Args:
+        tasks: (N,) the task of each row.
+    """
+    order = tasks.argsort(stable=True)
+    sizes = tasks.unique(return_counts=True)[1]
+    starts = (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
+    rank = torch.arange(len(tasks), device=tasks.device) - starts  # place within its task
+    return order[rank < share]

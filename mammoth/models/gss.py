@@ -1,0 +1,51 @@
+"""Gradient-based Sample Selection (Aljundi et al., 2019), algorithm 2 (greedy).
+
+Experience replay whose memory prefers samples with gradients unlike those that it has; the
+choice is in `utils/gss_buffer.py`.
+"""
+import torch
+
+from models.utils.continual_model import ContinualModel
+from utils.args import add_rehearsal_args
+from utils.gss_buffer import Buffer
+
+
+class Gss(ContinualModel):
+    """Replay from a memory with diverse gradients."""
+
+    NAME = "gss"
+    COMPATIBILITY = ["class-il", "domain-il", "task-il", "general-continual"]
+
+    @staticmethod
+    def get_parser(parser):
+        """Arguments of the buffer, of its comparisons and the number of steps a batch."""
+        add_rehearsal_args(parser)
+        parser.add_argument("--batch_num", type=int, default=1,
+                            help="steps on each batch of the stream, with other replayed samples")
+        parser.add_argument("--gss_minibatch_size", type=int,
+                            help="stored samples that new gradients are compared with; default: "
+                                 "--minibatch_size")
+        return parser
+
+    def __init__(self, backbone, loss, args, transform, dataset=None):
+        """Start with an empty buffer that knows where gradients come from."""
+        super().__init__(backbone, loss, args, transform, dataset)
+        self.buffer = Buffer(args.buffer_size, "cpu",
+                             args.gss_minibatch_size or args.minibatch_size, self)
+
+    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+        """Steps on stream and replay; the stream's samples are then offered to the buffer."""
+        self.buffer.reset_fathom()
+        for _ in range(self.args.batch_num):
+            batch, batch_labels = inputs, labels
+            if not self.buffer.is_empty():
+                replayed, replayed_labels = self.buffer.get_data(
+                    self.args.minibatch_size, transform=self.transform, device=self.device)
+                batch = torch.cat((inputs, replayed))
+                batch_labels = torch.cat((labels, replayed_labels))
+            self.opt.zero_grad()
+            loss = self.loss(self.net(batch), batch_labels)
+            loss.backward()
+            self.opt.step()
+        self.buffer.add_data(not_aug_inputs, labels)
+        return loss.item()

@@ -1,0 +1,69 @@
+"""Regular Polytope Classifier (Pernici et al., 2021).
+
+The classifier is fixed before training: the vertices of a regular simplex, one for each class that
+will ever come, all equally far apart. Only the features learn, so new classes cannot move the old
+ones' place. Beside it runs plain replay from a class-balanced buffer.
+"""
+import math
+
+import torch
+
+from models.utils.continual_model import ContinualModel
+from utils.args import add_rehearsal_args
+from utils.buffer import Buffer, fill_buffer
+
+
+def simplex_vertices(n_vertices):
+    """Unit vectors with equal angles between them: the regular simplex around the origin.
+
+    The first d are the standard basis, the last lies on the diagonal where all distances agree;
+    then the centre of mass moves to the origin.
+
+    Returns:
+        (d, d + 1) with d = n_vertices - 1; a column is a vertex.
+    """
+    d = n_vertices - 1
+    diagonal = (1 - math.sqrt(d + 1)) / d
+    vertices = torch.cat((torch.eye(d), torch.full((d, 1), diagonal)), dim=1)
+    vertices = vertices - vertices.mean(dim=1, keepdim=True)
+    return vertices / vertices.norm(dim=0)
+
+
+class RPC(ContinualModel):
+    """Replay with a fixed simplex as classifier."""
+
+    NAME = "rpc"
+    COMPATIBILITY = ["class-il", "task-il"]
+
+    @staticmethod
+    def get_parser(parser):
+        """Arguments of the buffer."""
+        add_rehearsal_args(parser)
+        return parser
+
+    def __init__(self, backbone, loss, args, transform, dataset=None):
+        """Place all classes and start with an empty buffer."""
+        super().__init__(backbone, loss, args, transform, dataset)
+        self.buffer = Buffer(args.buffer_size)
+        self.register_buffer("vertices", simplex_vertices(self.num_classes))  # (C - 1, C)
+
+    def forward(self, x):
+        """Inner products of the network's first C - 1 outputs with the vertices, (B, C)."""
+        return self.net(x)[:, :-1] @ self.vertices
+
+    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+        """One step on stream and replay in one forward pass."""
+        if not self.buffer.is_empty():
+            replayed, replayed_labels = self.buffer.get_data(
+                self.args.minibatch_size, transform=self.transform, device=self.device)
+            inputs = torch.cat((inputs, replayed))
+            labels = torch.cat((labels, replayed_labels))
+        self.opt.zero_grad()
+        loss = self.loss(self(inputs), labels)
+        loss.backward()
+        self.opt.step()
+        return loss.item()
+
+    def end_task(self, dataset):
+        """Divide the buffer evenly among the classes seen so far."""
+        fill_buffer(self.buffer, dataset, self.current_task)
