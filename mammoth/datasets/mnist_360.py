@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from datasets.transforms.rotation import IncrementalRotation, rotate_each
-from datasets.utils import set_default_from_args
+from datasets.utils.builtin import PlainImages
 from datasets.utils.gcl_dataset import GCLDataset
 from datasets.utils.idx import MNIST, load_idx
 from datasets.utils.images import ImageDataset
@@ -80,13 +80,14 @@ def evaluation_stream(labels: np.ndarray,
     return np.concatenate(order), np.concatenate(degrees), sizes
 
 
-class SequentialMNIST360(GCLDataset):
+class SequentialMNIST360(PlainImages, GCLDataset):
     """General continual MNIST: one stream of 9 classes without task boundaries."""
 
     NAME = "mnist-360"
     SETTING = "general-continual"
     N_CLASSES = 9
     SIZE = (28, 28)
+    DEFAULTS = {"backbone": "mnistmlp", "batch_size": 16, "n_epochs": 1}
     CLASS_NAMES = tuple(str(digit) for digit in range(_CLASSES))
 
     def __init__(self, args: Namespace) -> None:
@@ -121,30 +122,3 @@ class SequentialMNIST360(GCLDataset):
         dataset = ImageDataset(turned, torch.from_numpy(labels[order]), train=train)
         return TensorLoader(MammothDatasetWrapper(dataset, train), self.args.batch_size,
                             batch_sizes=sizes, generator=torch_generator(self.data_seed))
-
-    def get_transform(self) -> Any:
-        """No augmentation."""
-        return None
-
-    def get_normalization_transform(self) -> Any:
-        """No normalisation: values stay in [0, 1]."""
-        return None
-
-    def get_denormalization_transform(self) -> Any:
-        """No normalisation to undo."""
-        return None
-
-    @set_default_from_args("backbone")
-    def get_backbone() -> str:
-        """An MLP suffices."""
-        return "mnistmlp"
-
-    @set_default_from_args("batch_size")
-    def get_batch_size() -> int:
-        """Samples a batch."""
-        return 16
-
-    @set_default_from_args("n_epochs")
-    def get_epochs() -> int:
-        """A stream passes by once."""
-        return 1

@@ -1,12 +1,9 @@
 """Rotated MNIST: twenty tasks, each at its own angle."""
-import torch
-
-from datasets.utils import set_default_from_args
 from datasets.utils.builtin import RotatedDataset
-from datasets.utils.idx import MNIST, load_idx
+from datasets.utils.idx import MnistImages
 
 
-class RotatedMNIST(RotatedDataset):
+class RotatedMNIST(MnistImages, RotatedDataset):
     """Domain-incremental MNIST, 20 tasks x 10 classes.
 
     Reference: Lopez-Paz and Ranzato, Gradient Episodic Memory, NeurIPS 2017.
@@ -16,25 +13,4 @@ class RotatedMNIST(RotatedDataset):
     SETTING = "domain-il"
     N_TASKS = 20
     N_CLASSES_PER_TASK = 10
-    N_CLASSES = 10
-    SIZE = (28, 28)
-    CLASS_NAMES = tuple(str(digit) for digit in range(10))
-
-    def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        """Images (N, 28, 28) uint8 and labels (N,)."""
-        return load_idx(MNIST, train)
-
-    @set_default_from_args("backbone")
-    def get_backbone() -> str:
-        """An MLP suffices."""
-        return "mnistmlp"
-
-    @set_default_from_args("batch_size")
-    def get_batch_size() -> int:
-        """Samples a batch."""
-        return 128
-
-    @set_default_from_args("n_epochs")
-    def get_epochs() -> int:
-        """Epochs a task."""
-        return 1
+    DEFAULTS = {"backbone": "mnistmlp", "batch_size": 128, "n_epochs": 1}

@@ -4,7 +4,6 @@ from typing import Literal
 
 import torch
 
-from datasets.utils import set_default_from_args
 from datasets.utils.builtin import ColourDataset
 from datasets.utils.cifar import CIFAR10, load_cifar
 from datasets.utils.pipelines import augmented, colour_jitter, normalised
@@ -24,6 +23,7 @@ class SequentialCIFAR10(ColourDataset):
     N_CLASSES_PER_TASK = 2
     N_CLASSES = 10
     SIZE = (32, 32)
+    DEFAULTS = {"backbone": "resnet18", "batch_size": 32, "n_epochs": 50}
     MEAN = (0.4914, 0.4822, 0.4465)
     STD = (0.2470, 0.2435, 0.2615)
     TRANSFORM = augmented(32, MEAN, STD)
@@ -43,18 +43,3 @@ class SequentialCIFAR10(ColourDataset):
     def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Images (N, 32, 32, 3) uint8 and labels (N,)."""
         return load_cifar(CIFAR10, train)
-
-    @set_default_from_args("backbone")
-    def get_backbone() -> str:
-        """The usual network for this benchmark."""
-        return "resnet18"
-
-    @set_default_from_args("batch_size")
-    def get_batch_size() -> int:
-        """Samples a batch."""
-        return 32
-
-    @set_default_from_args("n_epochs")
-    def get_epochs() -> int:
-        """Epochs a task."""
-        return 50

@@ -1,7 +1,6 @@
 """Sequential CIFAR-100: a hundred classes in ten tasks of ten."""
 import torch
 
-from datasets.utils import set_default_from_args
 from datasets.utils.builtin import ColourDataset
 from datasets.utils.cifar import CIFAR100, load_cifar
 from datasets.utils.pipelines import augmented, normalised
@@ -28,6 +27,9 @@ class SequentialCIFAR100(ColourDataset):
     N_CLASSES_PER_TASK = 10
     N_CLASSES = 100
     SIZE = (32, 32)
+    DEFAULTS = {"backbone": "resnet18", "batch_size": 32, "n_epochs": 50,
+                "lr_scheduler": "multisteplr", "lr_milestones": [35, 45],
+                "sched_multistep_lr_gamma": 0.1}
     MEAN = (0.5071, 0.4867, 0.4408)
     STD = (0.2675, 0.2565, 0.2761)
     TRANSFORM = augmented(32, MEAN, STD)
@@ -37,33 +39,3 @@ class SequentialCIFAR100(ColourDataset):
     def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Images (N, 32, 32, 3) uint8 and labels (N,)."""
         return load_cifar(CIFAR100, train)
-
-    @set_default_from_args("backbone")
-    def get_backbone() -> str:
-        """The usual network for this benchmark."""
-        return "resnet18"
-
-    @set_default_from_args("batch_size")
-    def get_batch_size() -> int:
-        """Samples a batch."""
-        return 32
-
-    @set_default_from_args("n_epochs")
-    def get_epochs() -> int:
-        """Epochs a task."""
-        return 50
-
-    @set_default_from_args("lr_scheduler")
-    def get_scheduler_name() -> str:
-        """The learning rate drops near the end of each task."""
-        return "multisteplr"
-
-    @set_default_from_args("lr_milestones")
-    def get_scheduler_epochs() -> list[int]:
-        """Epochs at which it drops."""
-        return [35, 45]
-
-    @set_default_from_args("sched_multistep_lr_gamma")
-    def get_scheduler_factor() -> float:
-        """By how much it drops."""
-        return 0.1

@@ -1,7 +1,6 @@
 """Sequential Fashion-MNIST: ten kinds of clothing in five tasks of two."""
 import torch
 
-from datasets.utils import set_default_from_args
 from datasets.utils.builtin import InMemoryDataset
 from datasets.utils.idx import FASHION_MNIST, load_idx
 
@@ -15,24 +14,10 @@ class SequentialFashionMNIST(InMemoryDataset):
     N_CLASSES_PER_TASK = 2
     N_CLASSES = 10
     SIZE = (28, 28)
+    DEFAULTS = {"backbone": "mnistmlp", "batch_size": 64, "n_epochs": 1}
     CLASS_NAMES = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker",
                    "bag", "ankle boot")
 
     def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Images (N, 28, 28) uint8 and labels (N,)."""
         return load_idx(FASHION_MNIST, train)
-
-    @set_default_from_args("backbone")
-    def get_backbone() -> str:
-        """An MLP suffices."""
-        return "mnistmlp"
-
-    @set_default_from_args("batch_size")
-    def get_batch_size() -> int:
-        """Samples a batch."""
-        return 64
-
-    @set_default_from_args("n_epochs")
-    def get_epochs() -> int:
-        """Epochs a task."""
-        return 1

@@ -1,7 +1,6 @@
 """Sequential Tiny-ImageNet: two hundred classes in ten tasks of twenty."""
 import torch
 
-from datasets.utils import set_default_from_args
 from datasets.utils.builtin import ColourDataset
 from datasets.utils.pipelines import augmented, normalised
 from datasets.utils.tiny_imagenet import load_tiny_imagenet
@@ -16,6 +15,7 @@ class SequentialTinyImagenet(ColourDataset):
     N_CLASSES_PER_TASK = 20
     N_CLASSES = 200
     SIZE = (64, 64)
+    DEFAULTS = {"backbone": "resnet18", "batch_size": 32, "n_epochs": 100}  # as published
     MEAN = (0.4802, 0.4480, 0.3975)
     STD = (0.2770, 0.2691, 0.2821)
     TRANSFORM = augmented(64, MEAN, STD)
@@ -24,18 +24,3 @@ class SequentialTinyImagenet(ColourDataset):
     def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Images (N, 64, 64, 3) uint8 and labels (N,)."""
         return load_tiny_imagenet(train)
-
-    @set_default_from_args("backbone")
-    def get_backbone() -> str:
-        """The usual network for this benchmark."""
-        return "resnet18"
-
-    @set_default_from_args("batch_size")
-    def get_batch_size() -> int:
-        """Samples a batch."""
-        return 32
-
-    @set_default_from_args("n_epochs")
-    def get_epochs() -> int:
-        """Epochs a task, as in the published experiments."""
-        return 100

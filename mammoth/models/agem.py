@@ -6,29 +6,16 @@ is drawn at its end.
 """
 import torch
 
-from models.utils.continual_model import ContinualModel
 from models.utils.gradients import batch_gradient, flat_gradient, write_gradient
+from models.utils.rehearsal import RehearsalModel
 from models.utils.task_samples import draw_samples
-from utils.args import add_rehearsal_args
-from utils.buffer import Buffer
 
 
-class AGem(ContinualModel):
+class AGem(RehearsalModel):
     """The stream's gradient without its part that hurts the memory."""
 
     NAME = "agem"
     COMPATIBILITY = ["class-il", "domain-il", "task-il"]
-
-    @staticmethod
-    def get_parser(parser):
-        """Arguments of the buffer."""
-        add_rehearsal_args(parser)
-        return parser
-
-    def __init__(self, backbone, loss, args, transform, dataset=None):
-        """Start with an empty buffer."""
-        super().__init__(backbone, loss, args, transform, dataset)
-        self.buffer = Buffer(args.buffer_size)
 
     def observe(self, inputs, labels, not_aug_inputs, epoch=None):
         """One step along the corrected gradient of the stream."""
@@ -36,8 +23,7 @@ class AGem(ContinualModel):
         loss = self.loss(self.net(inputs), labels)
         loss.backward()
         if not self.buffer.is_empty():
-            replayed, replayed_labels = self.buffer.get_data(
-                self.args.minibatch_size, transform=self.transform, device=self.device)
+            replayed, replayed_labels = self.replay()
             memory = batch_gradient(self.net, self.loss, replayed, replayed_labels)  # (P,)
             parameters = list(self.net.parameters())
             gradient = flat_gradient(parameters)

@@ -5,12 +5,10 @@ to still give them.
 """
 from torch.nn import functional as F
 
-from models.utils.continual_model import ContinualModel
-from utils.args import add_rehearsal_args
-from utils.buffer import Buffer
+from models.utils.rehearsal import RehearsalModel
 
 
-class Der(ContinualModel):
+class Der(RehearsalModel):
     """Cross-entropy on the stream plus alpha times the drift of the stored logits."""
 
     NAME = "der"
@@ -19,15 +17,10 @@ class Der(ContinualModel):
     @staticmethod
     def get_parser(parser):
         """Arguments of the buffer and the weight of the distillation."""
-        add_rehearsal_args(parser)
+        parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--alpha", type=float, required=True,
                             help="weight of the squared distance to the stored logits")
         return parser
-
-    def __init__(self, backbone, loss, args, transform, dataset=None):
-        """Start with an empty buffer."""
-        super().__init__(backbone, loss, args, transform, dataset)
-        self.buffer = Buffer(args.buffer_size)
 
     def observe(self, inputs, labels, not_aug_inputs, epoch=None):
         """One step; the samples enter the buffer with the logits they had in it."""
@@ -40,11 +33,6 @@ class Der(ContinualModel):
         self.opt.step()
         self.buffer.add_data(examples=not_aug_inputs, labels=labels, logits=logits.detach())
         return loss.item()
-
-    def replay(self):
-        """A batch of the buffer: (inputs, labels, stored logits)."""
-        return self.buffer.get_data(self.args.minibatch_size, transform=self.transform,
-                                    device=self.device)
 
     def replay_loss(self):
         """Squared distance of the logits now to the logits then, on replayed samples."""

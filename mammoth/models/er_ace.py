@@ -7,10 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from models.utils.continual_model import ContinualModel
+from models.utils.rehearsal import RehearsalModel
 from utils import binary_to_boolean_type
-from utils.args import add_rehearsal_args
-from utils.buffer import Buffer
 from utils.errors import UsageError
 
 
@@ -41,7 +39,7 @@ def use_cosine_classifier(backbone):
                 setattr(module, name, new)
 
 
-class ErACE(ContinualModel):
+class ErACE(RehearsalModel):
     """Masked cross-entropy on the stream plus plain cross-entropy on replayed samples."""
 
     NAME = "er_ace"
@@ -50,7 +48,7 @@ class ErACE(ContinualModel):
     @staticmethod
     def get_parser(parser):
         """Arguments of the buffer and the two variants of the original."""
-        add_rehearsal_args(parser)
+        parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--task_free", type=binary_to_boolean_type, default=False,
                             help="mask and replay from the first step on, not only from the "
                                  "second task on")
@@ -63,7 +61,6 @@ class ErACE(ContinualModel):
         if args.use_custom_classifier:
             use_cosine_classifier(backbone)
         super().__init__(backbone, loss, args, transform, dataset)
-        self.buffer = Buffer(args.buffer_size)
         self.register_buffer("seen", torch.zeros(self.num_classes, dtype=torch.bool))  # (C,)
 
     def observe(self, inputs, labels, not_aug_inputs, epoch=None):
@@ -75,8 +72,7 @@ class ErACE(ContinualModel):
             logits = logits.masked_fill(self.absent_classes(labels), float("-inf"))
         loss = self.loss(logits, labels)
         if asymmetric and not self.buffer.is_empty():
-            replayed, replayed_labels = self.buffer.get_data(
-                self.args.minibatch_size, transform=self.transform, device=self.device)
+            replayed, replayed_labels = self.replay()
             loss = loss + self.loss(self.net(replayed), replayed_labels)
         loss.backward()
         self.opt.step()

@@ -8,14 +8,12 @@ All tasks share the memory evenly at any time: when one ends, the others give up
 """
 import torch
 
-from models.utils.continual_model import ContinualModel
+from models.utils.rehearsal import RehearsalModel
 from models.utils.task_samples import draw_samples
-from utils.args import add_rehearsal_args
 from utils.batch_norm import bn_track_stats
-from utils.buffer import Buffer
 
 
-class Fdr(ContinualModel):
+class Fdr(RehearsalModel):
     """A step on the stream, then one back towards the old function."""
 
     NAME = "fdr"
@@ -24,22 +22,16 @@ class Fdr(ContinualModel):
     @staticmethod
     def get_parser(parser):
         """Arguments of the buffer and the weight of the second step."""
-        add_rehearsal_args(parser)
+        parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--alpha", type=float, required=True,
                             help="weight of the distance to the stored outputs")
         return parser
-
-    def __init__(self, backbone, loss, args, transform, dataset=None):
-        """Start with an empty buffer."""
-        super().__init__(backbone, loss, args, transform, dataset)
-        self.buffer = Buffer(args.buffer_size)
 
     def observe(self, inputs, labels, not_aug_inputs, epoch=None):
         """One step on the stream and, from the second task on, one on the memory."""
         loss = self.step(self.loss(self.net(inputs), labels))
         if not self.buffer.is_empty():
-            replayed, stored, _ = self.buffer.get_data(
-                self.args.minibatch_size, transform=self.transform, device=self.device)
+            replayed, stored, _ = self.replay()
             distance = function_distance(self.net(replayed), stored)
             loss += self.step(self.args.alpha * distance)
         return loss

@@ -11,20 +11,18 @@ The memory of M samples is divided evenly among the tasks; a task's part is draw
 import numpy as np
 import torch
 
-from models.utils.continual_model import ContinualModel
 from models.utils.gradients import (
     batch_gradient,
     flat_gradient,
     group_gradients,
     write_gradient,
 )
+from models.utils.rehearsal import RehearsalModel
 from models.utils.task_samples import draw_samples
-from utils.args import add_rehearsal_args
-from utils.buffer import Buffer
 from utils.errors import UsageError
 
 
-class Gem(ContinualModel):
+class Gem(RehearsalModel):
     """Gradients projected to where no past task gets worse."""
 
     NAME = "gem"
@@ -33,7 +31,7 @@ class Gem(ContinualModel):
     @staticmethod
     def get_parser(parser):
         """Arguments of the buffer and the margin of the constraints."""
-        add_rehearsal_args(parser)
+        parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--gamma", type=float, default=0.5,
                             help="least weight of each past task's gradient in a projection")
         return parser
@@ -42,7 +40,6 @@ class Gem(ContinualModel):
         """Start with an empty buffer; tell at once if the solver is missing."""
         super().__init__(backbone, loss, args, transform, dataset)
         solver()
-        self.buffer = Buffer(args.buffer_size)
 
     def observe(self, inputs, labels, not_aug_inputs, epoch=None):
         """One step along the gradient, projected if a past task objects."""

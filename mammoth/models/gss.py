@@ -3,14 +3,12 @@
 Experience replay whose memory prefers samples with gradients unlike those that it has; the
 choice is in `utils/gss_buffer.py`.
 """
-import torch
 
-from models.utils.continual_model import ContinualModel
-from utils.args import add_rehearsal_args
+from models.utils.rehearsal import RehearsalModel
 from utils.gss_buffer import Buffer
 
 
-class Gss(ContinualModel):
+class Gss(RehearsalModel):
     """Replay from a memory with diverse gradients."""
 
     NAME = "gss"
@@ -19,7 +17,7 @@ class Gss(ContinualModel):
     @staticmethod
     def get_parser(parser):
         """Arguments of the buffer, of its comparisons and the number of steps a batch."""
-        add_rehearsal_args(parser)
+        parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--batch_num", type=int, default=1,
                             help="steps on each batch of the stream, with other replayed samples")
         parser.add_argument("--gss_minibatch_size", type=int,
@@ -37,12 +35,7 @@ class Gss(ContinualModel):
         """Steps on stream and replay; the stream's samples are then offered to the buffer."""
         self.buffer.reset_fathom()
         for _ in range(self.args.batch_num):
-            batch, batch_labels = inputs, labels
-            if not self.buffer.is_empty():
-                replayed, replayed_labels = self.buffer.get_data(
-                    self.args.minibatch_size, transform=self.transform, device=self.device)
-                batch = torch.cat((inputs, replayed))
-                batch_labels = torch.cat((labels, replayed_labels))
+            batch, batch_labels = self.with_replay(inputs, labels)
             self.opt.zero_grad()
             loss = self.loss(self.net(batch), batch_labels)
             loss.backward()

@@ -6,16 +6,14 @@ ordinary step would change the outputs on the anchors, it is bent back (equation
 """
 import torch
 
-from models.utils.continual_model import ContinualModel
 from models.utils.gradients import call_with
-from utils.args import add_rehearsal_args
+from models.utils.rehearsal import RehearsalModel
 from utils.batch_norm import bn_track_stats
-from utils.buffer import Buffer
 
 ANCHOR_STEPS = 100
 
 
-class HAL(ContinualModel):
+class HAL(RehearsalModel):
     """Replay with a penalty on what a step would do to the anchors."""
 
     NAME = "hal"
@@ -24,7 +22,7 @@ class HAL(ContinualModel):
     @staticmethod
     def get_parser(parser):
         """Arguments of the buffer and of the anchors."""
-        add_rehearsal_args(parser)
+        parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--hal_lambda", type=float, default=0.1,
                             help="weight of the change of the outputs on the anchors")
         parser.add_argument("--beta", type=float, default=0.5,
@@ -36,7 +34,6 @@ class HAL(ContinualModel):
     def __init__(self, backbone, loss, args, transform, dataset=None):
         """Start with an empty buffer and without anchors."""
         super().__init__(backbone, loss, args, transform, dataset)
-        self.buffer = Buffer(args.buffer_size)
         self.anchors = None  # (A, C, H, W)
         self.phi = None  # (F,) running mean of the task's features
 
@@ -46,12 +43,7 @@ class HAL(ContinualModel):
 
     def observe(self, inputs, labels, not_aug_inputs, epoch=None):
         """One step on stream and replay that keeps the outputs on the anchors."""
-        batch, batch_labels = inputs, labels
-        if not self.buffer.is_empty():
-            replayed, replayed_labels = self.buffer.get_data(
-                self.args.minibatch_size, transform=self.transform, device=self.device)
-            batch = torch.cat((inputs, replayed))
-            batch_labels = torch.cat((labels, replayed_labels))
+        batch, batch_labels = self.with_replay(inputs, labels)
         self.opt.zero_grad()
         loss = self.loss(self.net(batch), batch_labels)
         loss.backward()

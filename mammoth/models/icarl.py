@@ -5,20 +5,18 @@ separate yes-or-no questions: new ones from the labels, old ones from the answer
 before the task. Exemplars are chosen by herding; the class whose mean of exemplars is nearest in
 feature space is the answer.
 """
-from copy import deepcopy
-
 import torch
 import torch.nn.functional as F
 
-from models.utils.continual_model import ContinualModel
 from models.utils.exemplar_means import ExemplarMeans
+from models.utils.rehearsal import RehearsalModel
+from models.utils.snapshots import frozen_copy
 from utils import binary_to_boolean_type
-from utils.args import add_rehearsal_args
 from utils.augmentations import BatchCompose, RandomCrop, RandomHorizontalFlip
 from utils.buffer import Buffer, fill_buffer, icarl_replay
 
 
-class ICarl(ContinualModel):
+class ICarl(RehearsalModel):
     """Distilled sigmoid outputs, herding, nearest mean of exemplars."""
 
     NAME = "icarl"
@@ -27,7 +25,7 @@ class ICarl(ContinualModel):
     @staticmethod
     def get_parser(parser):
         """Arguments of the buffer and of variants of the method."""
-        add_rehearsal_args(parser)
+        parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--compute_theoretical_best", type=binary_to_boolean_type, default=0,
                             help="class means over all training samples, memory rounded up to "
                                  "equal shares: what unlimited exemplars would give")
@@ -41,7 +39,6 @@ class ICarl(ContinualModel):
     def __init__(self, backbone, loss, args, transform, dataset=None):
         """Start with an empty memory; mirror images count where the benchmark augments."""
         super().__init__(backbone, loss, args, transform, dataset)
-        self.buffer = Buffer(args.buffer_size)
         if args.compute_theoretical_best:
             self.ncm_buffer = Buffer(args.buffer_size, sample_selection_strategy="unlimited")
         self.means = ExemplarMeans(self.num_classes, flip=self.transform is not None,
@@ -100,5 +97,5 @@ class ICarl(ContinualModel):
                     normalize_features=True, extend_equalize_buffer=best)
         if best:
             fill_buffer(self.ncm_buffer, dataset, self.current_task, net=self.net)
-        self.old_net = deepcopy(self.net).eval().requires_grad_(False)
+        self.old_net = frozen_copy(self.net)
         self.means.drop()

@@ -8,9 +8,8 @@ import math
 
 import torch
 
-from models.utils.continual_model import ContinualModel
-from utils.args import add_rehearsal_args
-from utils.buffer import Buffer, fill_buffer
+from models.utils.rehearsal import RehearsalModel
+from utils.buffer import fill_buffer
 
 
 def simplex_vertices(n_vertices):
@@ -29,22 +28,15 @@ def simplex_vertices(n_vertices):
     return vertices / vertices.norm(dim=0)
 
 
-class RPC(ContinualModel):
+class RPC(RehearsalModel):
     """Replay with a fixed simplex as classifier."""
 
     NAME = "rpc"
     COMPATIBILITY = ["class-il", "task-il"]
 
-    @staticmethod
-    def get_parser(parser):
-        """Arguments of the buffer."""
-        add_rehearsal_args(parser)
-        return parser
-
     def __init__(self, backbone, loss, args, transform, dataset=None):
         """Place all classes and start with an empty buffer."""
         super().__init__(backbone, loss, args, transform, dataset)
-        self.buffer = Buffer(args.buffer_size)
         self.register_buffer("vertices", simplex_vertices(self.num_classes))  # (C - 1, C)
 
     def forward(self, x):
@@ -53,11 +45,7 @@ class RPC(ContinualModel):
 
     def observe(self, inputs, labels, not_aug_inputs, epoch=None):
         """One step on stream and replay in one forward pass."""
-        if not self.buffer.is_empty():
-            replayed, replayed_labels = self.buffer.get_data(
-                self.args.minibatch_size, transform=self.transform, device=self.device)
-            inputs = torch.cat((inputs, replayed))
-            labels = torch.cat((labels, replayed_labels))
+        inputs, labels = self.with_replay(inputs, labels)
         self.opt.zero_grad()
         loss = self.loss(self(inputs), labels)
         loss.backward()

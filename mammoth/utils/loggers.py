@@ -35,6 +35,19 @@ def print_accuracies(accs: tuple[list[float], list[float]], setting: str, tasks:
     print("\n" + "\n".join(lines) + "\n", file=sys.stderr, flush=True)
 
 
+def log_accs(args: Namespace, logger: "Logger | None", accs: tuple[list[float], list[float]],
+             t: int, setting: str, epoch: int | None = None) -> None:
+    """Report an evaluation: what `dataset.log(...)` does unless a benchmark has its own way.
+
+    Args:
+        t: index of the task just learned.
+        epoch: for an evaluation within a task, which the logger does not keep.
+    """
+    print_accuracies(accs, setting, t + 1, epoch, joint=bool(getattr(args, "joint", 0)))
+    if logger is not None and epoch is None:
+        logger.log_fullacc(accs)
+
+
 def print_transfer(name: str, values: dict[str, float]) -> None:
     """A line of backward transfer, forgetting or forward transfer, on stderr."""
     parts = [f"[{SETTING_LABELS[setting]}]: {value:.2f}" for setting, value in values.items()]

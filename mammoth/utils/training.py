@@ -21,7 +21,7 @@ from utils.conf import set_rng_state
 from utils.early_stopping import EarlyStopping
 from utils.errors import RunError
 from utils.evaluate import evaluate
-from utils.loggers import Logger, mean, print_accuracies
+from utils.loggers import Logger, mean
 from utils.model_state import restore
 from utils.run_folder import RunFolder, peak_memory_mb, run_key
 from utils.schedulers import get_scheduler
@@ -254,7 +254,8 @@ class Experiment:
             self.progress.early_stopping = stopping.state
         if args.eval_epochs and (position.epoch + 1) % args.eval_epochs == 0:
             accs = self.dataset.evaluate(self.model, self.dataset)
-            print_accuracies(accs, self.dataset.SETTING, position.task + 1, position.epoch + 1)
+            self.dataset.log(args, self.logger, accs, position.task, self.dataset.SETTING,
+                             epoch=position.epoch + 1)
             self._record("epoch", accs, position.task, position.epoch)
         position.epoch, position.batch = position.epoch + 1, 0
         if args.savecheck == "epoch":
@@ -264,9 +265,8 @@ class Experiment:
     def _evaluate_task(self, task: int) -> None:
         accs = self.dataset.evaluate(self.model, self.dataset)
         self.model.meta_end_eval(self.dataset, accs)
-        self.logger.log_fullacc(accs)
+        self.dataset.log(self.args, self.logger, accs, task, self.dataset.SETTING)
         self.logger.log_system_stats(peak_memory_mb())
-        print_accuracies(accs, self.dataset.SETTING, task + 1, joint=bool(self.args.joint))
         self._record("task", accs, task, None)
 
     def _record(self, event: str, accs: Any, task: int, epoch: int | None) -> None:

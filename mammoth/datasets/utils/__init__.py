@@ -34,15 +34,17 @@ def set_default_from_args(arg_name: str) -> Callable:
 
 
 def collect_defaults(dataset_class: type) -> dict[str, Any]:
-    """The marked defaults of a class; the nearest class in its ancestry wins.
+    """The `DEFAULTS` and the marked defaults of a class; the nearest class in its ancestry wins.
 
     A function that needs a real `self` gives no default here.
 
     Raises:
         ValueError: one class body marks two functions for the same argument.
     """
+    values: dict[str, Any] = {}
     found: dict[str, Callable] = {}
     for ancestor in reversed(dataset_class.__mro__):
+        values.update(vars(ancestor).get("DEFAULTS", {}))
         own: dict[str, Callable] = {}
         for member in vars(ancestor).values():
             argument = getattr(member, _MARK, None)
@@ -52,7 +54,6 @@ def collect_defaults(dataset_class: type) -> dict[str, Any]:
             if argument is not None:
                 own[argument] = member
         found.update(own)
-    values = {}
     for argument, function in found.items():
         try:
             values[argument] = function()

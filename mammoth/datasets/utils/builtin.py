@@ -10,7 +10,23 @@ from datasets.utils.images import Domain, ImageDataset
 from datasets.utils.seeds import numpy_rng
 
 
-class InMemoryDataset(ContinualDataset):
+class PlainImages:
+    """Images that are used as they are: values in [0, 1], no augmentation."""
+
+    def get_transform(self) -> Any:
+        """No augmentation."""
+        return None
+
+    def get_normalization_transform(self) -> Any:
+        """No normalisation: values stay in [0, 1]."""
+        return None
+
+    def get_denormalization_transform(self) -> Any:
+        """No normalisation to undo."""
+        return None
+
+
+class InMemoryDataset(PlainImages, ContinualDataset):
     """A benchmark on uint8 images, without augmentation unless a subclass says so."""
 
     def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -34,18 +50,6 @@ class InMemoryDataset(ContinualDataset):
         return None
 
     def _test_transform(self) -> Any:
-        return None
-
-    def get_transform(self) -> Any:
-        """No augmentation."""
-        return None
-
-    def get_normalization_transform(self) -> Any:
-        """No normalisation: values stay in [0, 1]."""
-        return None
-
-    def get_denormalization_transform(self) -> Any:
-        """No normalisation to undo."""
         return None
 
 

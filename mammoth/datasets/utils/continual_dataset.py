@@ -39,6 +39,8 @@ class ContinualDataset:
         N_TASKS, N_CLASSES_PER_TASK, N_CLASSES: how many; the second may be a list.
         SIZE: height and width of the images.
         MEAN, STD, TRANSFORM, TEST_TRANSFORM: normalisation and torchvision pipelines, if any.
+        DEFAULTS: the benchmark's own values of command-line arguments, e.g. `n_epochs`; the
+            decorator `set_default_from_args` says the same in upstream's way.
         train_loader: of the current task.
         test_loaders: one for each task so far.
         c_task: number of the current task, -1 at first; counts for class- and task-IL only.
@@ -52,6 +54,7 @@ class ContinualDataset:
     optional_fields = ("MEAN", "STD")
     composed_fields = ("TRANSFORM", "TEST_TRANSFORM")
     AVAIL_SCHEDS = ["multisteplr", "cosine"]
+    DEFAULTS: dict[str, Any] = {}
     CLASS_NAMES: tuple[str, ...] | None = None
     class_names: list[str] | None = None
 
@@ -142,7 +145,7 @@ class ContinualDataset:
 
     def get_backbone(self) -> str:
         """Name of the backbone to use unless `--backbone` says otherwise."""
-        raise NotImplementedError
+        return self.DEFAULTS["backbone"]
 
     def get_transform(self) -> Any:
         """`Compose([ToPILImage(), Compose([...])])`: augmentation from [0, 1] images, or None."""
@@ -163,15 +166,15 @@ class ContinualDataset:
 
     def get_epochs(self) -> int | None:
         """Epochs a task, if the benchmark has an opinion."""
-        return None
+        return self.DEFAULTS.get("n_epochs")
 
     def get_iters(self) -> int | None:
         """Iterations a task, if the benchmark has an opinion."""
-        return None
+        return self.DEFAULTS.get("n_iters")
 
     def get_batch_size(self) -> int | None:
         """Samples a batch, if the benchmark has an opinion."""
-        return None
+        return self.DEFAULTS.get("batch_size")
 
     def get_minibatch_size(self) -> int | None:
         """Samples a replay batch: as many as in a batch of the stream."""

@@ -61,3 +61,15 @@ def load_idx(files: FileSet, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
     images, labels = (found[name] for name in names)
     stamp = tuple((path.stat().st_mtime_ns, path.stat().st_size) for path in (images, labels))
     return _read_pair(images, labels, _COUNTS[train], stamp)
+
+
+class MnistImages:
+    """What the MNIST benchmarks have in common, whatever tasks they make of the images."""
+
+    N_CLASSES = 10
+    SIZE = (28, 28)
+    CLASS_NAMES = tuple(str(digit) for digit in range(10))
+
+    def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        """Images (N, 28, 28) uint8 and labels (N,)."""
+        return load_idx(MNIST, train)
