@@ -15,11 +15,33 @@ from utils.errors import UsageError
 MODEL_CONFIGS = {"default": [], "base": [], "best": ["published"]}
 
 
+class HelpFormatter(argparse.HelpFormatter):
+    """Help lines that end in the default, where there is one to speak of."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=34, width=100)
+
+    def _get_default_metavar_for_optional(self, action: argparse.Action) -> str:
+        return {int: "N", float: "X", bool01: "0|1"}.get(action.type, "NAME")
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        text = action.help or ""
+        if action.default in (None, False, argparse.SUPPRESS, []) or not action.option_strings \
+                or "default" in text:
+            return text
+        default = 1 if action.default is True else action.default
+        return f"{text} (default: {default})".strip()
+
+    def _expand_help(self, action: argparse.Action) -> str:
+        return self._get_help_string(action).replace("%%", "%")
+
+
 class ArgumentParser(argparse.ArgumentParser):
     """argparse without abbreviations whose mistakes are one sentence (`UsageError`)."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", HelpFormatter)
         super().__init__(*args, **kwargs)
 
     def error(self, message: str) -> NoReturn:
@@ -83,29 +105,39 @@ def add_experiment_args(parser: argparse.ArgumentParser) -> None:
                        default="epochs", help="what ends the training of a task")
     group.add_argument("--n_epochs", type=int, help="epochs a task")
     group.add_argument("--n_iters", type=int, help="steps a task (--fitting_mode iters)")
-    group.add_argument("--early_stopping_patience", type=int, default=5)
-    group.add_argument("--early_stopping_metric", choices=["loss", "accuracy"], default="loss")
+    group.add_argument("--early_stopping_patience", type=int, default=5,
+                       help="checks without improvement before a task ends")
+    group.add_argument("--early_stopping_metric", choices=["loss", "accuracy"], default="loss",
+                       help="what has to improve on the validation set")
     group.add_argument("--early_stopping_freq", type=int, default=1, help="epochs between checks")
-    group.add_argument("--early_stopping_epsilon", type=float, default=1e-6)
+    group.add_argument("--early_stopping_epsilon", type=float, default=1e-6,
+                       help="by how much")
 
     group = parser.add_argument_group("Optimiser")
-    group.add_argument("--optimizer", choices=["sgd", "adam", "adamw"], default="sgd")
+    group.add_argument("--optimizer", choices=["sgd", "adam", "adamw"], default="sgd",
+                       help="renewed for each task")
     group.add_argument("--optim_wd", type=float, default=0.0, help="weight decay")
     group.add_argument("--optim_mom", type=float, default=0.0, help="momentum (sgd)")
     group.add_argument("--optim_nesterov", type=bool01, default=False, help="Nesterov (sgd)")
     group.add_argument("--drop_last", type=bool01, default=False,
                        help="skip an incomplete last batch")
     group.add_argument("--lr_scheduler", type=str, help="multisteplr or cosine")
-    group.add_argument("--scheduler_mode", choices=["epoch", "iter"], default="epoch")
-    group.add_argument("--lr_milestones", type=int, nargs="+", default=[])
-    group.add_argument("--sched_multistep_lr_gamma", type=float, default=0.1)
+    group.add_argument("--scheduler_mode", choices=["epoch", "iter"], default="epoch",
+                       help="what the schedule counts")
+    group.add_argument("--lr_milestones", type=int, nargs="+", default=[],
+                       help="when multisteplr lowers the learning rate")
+    group.add_argument("--sched_multistep_lr_gamma", type=float, default=0.1,
+                       help="and by which factor")
 
     group = parser.add_argument_group("Label noise")
-    group.add_argument("--noise_type", default="symmetric", type=field_with_aliases(
+    group.add_argument("--noise_type", default="symmetric",
+                       help="symmetric or asymmetric (CIFAR only)", type=field_with_aliases(
         {"symmetric": ["sym", "symm"], "asymmetric": ["asym", "asymm"]}))
     group.add_argument("--noise_rate", type=float, default=0.0, help="share of wrong labels")
-    group.add_argument("--disable_noisy_labels_cache", type=bool01, default=False)
-    group.add_argument("--cache_path_noisy_labels", type=str, default="noisy_labels")
+    group.add_argument("--disable_noisy_labels_cache", type=bool01, default=False,
+                       help="draw the wrong labels anew instead of keeping them in a file")
+    group.add_argument("--cache_path_noisy_labels", type=str, default="noisy_labels",
+                       help="folder of that file below --base_path")
 
 
 def add_management_args(parser: argparse.ArgumentParser) -> None:
@@ -132,16 +164,19 @@ def add_management_args(parser: argparse.ArgumentParser) -> None:
                        help="evaluate what --loadcheck holds, without training")
     group.add_argument("--tensorboard", type=bool01, default=False,
                        help="curves for TensorBoard (extra `logging`)")
-    group.add_argument("--wandb_name", type=str)
-    group.add_argument("--wandb_entity", type=str)
+    group.add_argument("--wandb_name", type=str, help="name of the run there")
+    group.add_argument("--wandb_entity", type=str, help="team or user there")
     group.add_argument("--wandb_project", type=str,
                        help="log to Weights & Biases (extra `wandb`; WANDB_MODE=offline works)")
 
     group = parser.add_argument_group("Checkpoints")
-    group.add_argument("--checkpoint_path", type=str, default="./checkpoints/")
+    group.add_argument("--checkpoint_path", type=str, default="./checkpoints/",
+                       help="folder of the checkpoints")
     group.add_argument("--savecheck", choices=["last", "task", "epoch"],
                        help="save after the last task, each task, or each epoch")
     group.add_argument("--ckpt_name", type=str, help="prefix of the checkpoints' names")
+    group.add_argument("--save_checkpoint_mode", choices=["safe"], default="safe",
+                       help="plain data only; upstream's old_pickle is not offered")
     group.add_argument("--resume", nargs="?", const="auto", metavar="CHECKPOINT",
                        help="go on where the same command was killed (or from a given file)")
     group.add_argument("--start_from", type=int, help="first task to train")
@@ -167,7 +202,8 @@ def add_dynamic_args(parser: argparse.ArgumentParser, title: str,
             continue
         kind = bool01 if spec["type"] is bool else spec["type"]
         group.add_argument(f"--{name}", type=kind, default=spec["default"],
-                           required=spec["required"], choices=spec.get("choices"))
+                           required=spec["required"], choices=spec.get("choices"),
+                           help=name.replace("_", " "))
 
 
 def check_no_duplicates(cmd: Sequence[str], parser: argparse.ArgumentParser) -> None:

@@ -48,6 +48,7 @@ def peek(cmd: Sequence[str]) -> Namespace:
 def general_parser() -> ArgumentParser:
     """The arguments that every run has."""
     parser = ArgumentParser(prog="main.py", add_help=False,
+                            usage="main.py --model NAME --dataset NAME [arguments]",
                             description="Train and evaluate a continual-learning method.")
     parser.add_argument("-h", "--help", action="help",
                         help="this page; with --model and --dataset also theirs")

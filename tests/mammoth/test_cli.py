@@ -25,8 +25,11 @@ def test_help_alone_lists_everything_at_once():
 
 
 def test_help_with_model_and_dataset_adds_theirs_with_defaults():
-    page = run_main("--model", "der", "--dataset", "seq-cifar10", "--help").stdout
-    assert "--alpha" in page and "--buffer_size" in page
+    page = run_main("--model", "der", "--dataset", "seq-cifar10", "--buffer_size", 500,
+                    "--help").stdout
+    lines = " ".join(page.split())
+    assert "distance to the stored logits (default: 0.3)" in lines
+    assert "learning rate (default: 0.03)" in lines and "--buffer_size" in page
     assert "--transform_type" in page and "--num_filters" in page
 
 
