@@ -202,6 +202,9 @@ def cli() -> int:
             raise
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:  # `main.py --help | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("error: Interrupted at once; what was written before is kept.", file=sys.stderr)
         return 130
