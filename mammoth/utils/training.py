@@ -1,6 +1,5 @@
 """The experiment: tasks one after the other, each trained, evaluated, recorded, saved."""
 import math
-import signal
 import sys
 import time
 from argparse import Namespace
@@ -21,20 +20,13 @@ from utils.conf import set_rng_state
 from utils.early_stopping import EarlyStopping
 from utils.errors import RunError
 from utils.evaluate import evaluate
+from utils.interrupts import Interrupted, StopRequest
 from utils.loggers import Logger, mean
 from utils.model_state import restore
 from utils.run_folder import RunFolder, peak_memory_mb, run_key
 from utils.schedulers import get_scheduler
 from utils.summary import close_run
 from utils.trackers import open_trackers
-
-
-class Interrupted(RunError):
-    """Ctrl-C or SIGTERM: the run stopped after the step it was in."""
-
-    def __init__(self, message: str, signal_number: int) -> None:
-        super().__init__(message)
-        self.exit_code = 128 + signal_number
 
 
 class Experiment:
@@ -55,7 +47,7 @@ class Experiment:
         self.scheduler: Any = None
         self.loader: Any = None
         self.stream: dict[str, Any] = {}  # the task's samples, where the method changed them
-        self.signal = 0
+        self.stop = StopRequest()
         self.n_tasks = 1 if args.joint else dataset.N_TASKS
         self.started = time.time()
         self.final_accs: tuple[list[float], list[float]] | None = None
@@ -73,15 +65,11 @@ class Experiment:
             self._resume(checkpoint)
         else:
             self._start(checkpoint)
-        handlers = self._catch_signals()
-        try:
+        with self.stop:
             if args.inference_only:
                 self._infer(checkpoint)
             else:
                 self._learn_tasks()
-        finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
         return close_run(self)
 
     def _start(self, checkpoint: dict[str, Any] | None) -> None:
@@ -243,7 +231,7 @@ class Experiment:
             bar.set_postfix(loss=f"{terms['loss']:.4f}", lr=model.opt.param_groups[0]["lr"],
                             refresh=False)
         self.trackers.log_step(terms, position)
-        if self.signal:
+        if self.stop.number:
             self._interrupt()
 
     def _end_epoch(self, position: Position, stopping: EarlyStopping) -> None:
@@ -287,19 +275,6 @@ class Experiment:
                                self.stream, self.folder.name, self.key)
         print(f"Saving checkpoint into: {path}", file=sys.stderr)
 
-    def _catch_signals(self) -> dict[int, Any]:
-        """Let Ctrl-C and SIGTERM end the run between two steps (a second one at once)."""
-        def note(number: int, frame: Any) -> None:
-            if self.signal:
-                raise KeyboardInterrupt
-            self.signal = number
-
-        try:
-            return {number: signal.signal(number, note)
-                    for number in (signal.SIGINT, signal.SIGTERM)}
-        except ValueError:  # not in the main thread: whoever runs us handles signals
-            return {}
-
     def _interrupt(self) -> None:
         position = self.progress.position
         where = f"task {position.task + 1}, epoch {position.epoch + 1}, batch {position.batch}"
@@ -307,7 +282,7 @@ class Experiment:
         if self.args.save_after_interrupt:
             self.save(f"paused-{position.task}e{position.epoch}b{position.batch}")
             hint = " The same command with --resume goes on from there."
-        raise Interrupted(f"Interrupted after {where}.{hint}", self.signal)
+        raise Interrupted(f"Interrupted after {where}.{hint}", self.stop.number)
 
 
 def non_finite_message(terms: dict[str, Any], position: Position) -> str:

@@ -147,7 +147,7 @@ def test_resume_mid_epoch_in_process_gives_identical_weights(tmp_path):
 
     def interrupted(*args, **kwargs):
         if next(steps) == 31:
-            cut.signal = 15
+            cut.stop.number = 15
         return observe(*args, **kwargs)
 
     cut.model.observe = interrupted

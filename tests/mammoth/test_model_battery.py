@@ -18,8 +18,9 @@ import main
 from models import REGISTRY
 from utils.args import ArgumentParser
 from utils.config import model_settings
+from utils.interrupts import Interrupted
 from utils.model_state import capture, restore
-from utils.training import Experiment, Interrupted
+from utils.training import Experiment
 
 BENCHMARKS = {"class-il": "seq-digits", "task-il": "seq-digits", "domain-il": "perm-digits",
               "general-continual": "mnist-360"}
@@ -87,7 +88,7 @@ def trial(words: list[str], interrupt: tuple[int, int] | None = None,
         seen.losses.append(outcome["loss"] if isinstance(outcome, dict) else outcome)
         seen.buffer_lengths.append(len(getattr(model, "buffer", ())))
         if (model.current_task, model.epoch_iteration) == interrupt:
-            experiment.signal = signal.SIGTERM
+            experiment.stop.number = signal.SIGTERM
         return outcome
 
     model.meta_observe = observed
