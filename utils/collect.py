@@ -77,7 +77,7 @@ def table_rows(runs, paper):
         theirs = {name: paper[name].get(dataset, {}).get(str(size), {}).get(model, [])
                   for name in ("accuracy", "backward_transfer")}
         ours = {"accuracy": [run["accuracy"][run["setting"]] for run in found],
-                "backward_transfer": [run["backward_transfer"] for run in found]}
+                "backward_transfer": [run.get("backward_transfer") for run in found]}
         row = [dataset, str(size or "-"), model]
         for name, values in ours.items():
             row += [spread(values), " ± ".join(f"{v:.2f}" for v in theirs[name]) or "-"]

@@ -16,6 +16,7 @@ class Joint(ContinualModel):
 
     NAME = "joint"
     COMPATIBILITY = ["class-il", "domain-il", "task-il"]
+    LEARNS_EACH_TASK = False
 
     def observe(self, inputs, labels, not_aug_inputs, epoch=None):
         """The stream is left alone until its end."""

@@ -56,7 +56,8 @@ def _tasks_so_far(rows: list[list[float]]) -> list[list[float]]:
 
 def _transfer(experiment: Any) -> dict[str, dict[str, float]]:
     """Backward transfer and forgetting; forward transfer when it was measured."""
-    if experiment.args.start_from or experiment.args.inference_only:
+    measured_all = not (experiment.args.start_from or experiment.args.inference_only)
+    if not measured_all or not experiment.model.LEARNS_EACH_TASK:
         return {}
     values = {"backward_transfer": _by_setting(experiment, backward_transfer),
               "forgetting": _by_setting(experiment, forgetting)}

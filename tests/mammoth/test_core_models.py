@@ -54,6 +54,12 @@ def test_der_stores_the_logits_that_the_step_saw(tmp_path):
     assert torch.equal(method.buffer.examples[filled:filled + len(labels)], plain)
 
 
+def test_joint_training_reports_no_transfer(tmp_path):
+    result = experiment(tmp_path, "--model", "joint", "--dataset", "seq-digits", "--n_epochs", 1,
+                        "--enable_other_metrics", 1).run()
+    assert result["transfer"] == {} and len(result["accuracy_matrix"]["class-il"]) == 5
+
+
 def final(tmp_path, *words):
     return experiment(tmp_path, *words).run()["accuracy"]
 

@@ -94,7 +94,8 @@ def test_truncated_idx_is_named(folder):
         idx.load_idx(idx.MNIST, True)
 
 
-@pytest.mark.parametrize("content", [b"", b"\0\0\x08", b"<html>", gzip.compress(b"x" * 99)[:-9]])
+@pytest.mark.parametrize("content", [b"", b"\0\0\x08", b"<html>", gzip.compress(b"x" * 99)[:-9]],
+                         ids=["empty", "header", "page", "gzip"])
 def test_rubbish_instead_of_idx_is_named(folder, content):
     write_mnist(folder / "MNIST/raw", True)
     (folder / "MNIST/raw/train-labels-idx1-ubyte").unlink()

@@ -34,6 +34,7 @@ class ContinualModel(nn.Module):
     NAME: str
     COMPATIBILITY: list[str]
     AVAIL_OPTIMS = ["sgd", "adam", "adamw"]
+    LEARNS_EACH_TASK = True  # False for bounds that train at the end: transfer means nothing then
 
     @staticmethod
     def get_parser(parser: ArgumentParser) -> ArgumentParser:
