@@ -1,0 +1,171 @@
+"""The hierarchy of Gaussians: q(z^G | set) and q(z^t | z^G, set of task t).
+
+A Gaussian here is `Independent(Normal, 1)`: batch shape as written, event shape (O,).
+Paper: section 4.3 and appendix C; the single-level relatives: appendices A.2 and A.3.
+"""
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.distributions import Independent, Normal
+
+from npcl_plugin.layers.attention import Attention, TaskwiseSelfAttention
+from npcl_plugin.layers.encoders import SampleEncoder
+from npcl_plugin.layers.stacked import StackedMLP
+
+
+def gaussian(mean: torch.Tensor, sd: torch.Tensor) -> Independent:
+    """Diagonal normal distribution, event (O,), over the last dimension."""
+    return Independent(Normal(mean, sd, validate_args=False), 1, validate_args=False)
+
+
+def draw(distribution: Independent, count: int,
+         generator: torch.Generator | None = None) -> torch.Tensor:
+    """`count` reparameterised samples (count, *batch, O), from a private generator if given.
+
+    The noise is made on the CPU when a generator is given, so that a seed means the same
+    numbers on every device.
+    """
+    mean, sd = distribution.base_dist.loc, distribution.base_dist.scale
+    shape = (count, *mean.shape)
+    if generator is None:
+        noise = torch.randn(shape, dtype=mean.dtype, device=mean.device)
+    else:
+        noise = torch.randn(shape, dtype=mean.dtype, generator=generator).to(mean.device)
+    return mean + sd * noise
+
+
+class Groups(NamedTuple):
+    """Rows sorted into tasks: (T', n_max) places, of which `mask` are taken."""
+
+    tasks: torch.Tensor  # (T',) numbers of the tasks present, ascending
+    group: torch.Tensor  # (B,) position of each row's task in `tasks`
+    place: torch.Tensor  # (B,) place of each row within its task
+    mask: torch.Tensor  # (T', n_max)
+
+    def pack(self, rows: torch.Tensor) -> torch.Tensor:
+        """(B, O) -> (T', n_max, O), zero where there is no row."""
+        packed = rows.new_zeros(*self.mask.shape, rows.shape[-1])
+        return packed.index_put((self.group, self.place), rows)
+
+    def unpack(self, packed: torch.Tensor) -> torch.Tensor:
+        """(T', n_max, O) -> (B, O)."""
+        return packed[self.group, self.place]
+
+    def mean(self, packed: torch.Tensor) -> torch.Tensor:
+        """(T', n_max, O) -> (T', O), over real rows."""
+        kept = packed * self.mask.unsqueeze(-1)
+        return kept.sum(1) / self.mask.sum(1, keepdim=True)
+
+    @property
+    def share(self) -> torch.Tensor:
+        """(T',) part of the rows that belongs to each task."""
+        return self.mask.sum(1) / self.mask.sum()
+
+
+def group_rows(tasks: torch.Tensor) -> Groups:
+    """Sort rows by task number (B,), without a loop."""
+    present, group, counts = tasks.unique(return_inverse=True, return_counts=True)
+    order = group.argsort(stable=True)
+    first = counts.cumsum(0) - counts  # (T',)
+    place = torch.empty_like(group)
+    place[order] = torch.arange(len(group), device=group.device) - first[group[order]]
+    mask = torch.arange(int(counts.max()), device=group.device) < counts.unsqueeze(1)
+    return Groups(present, group, place, mask)
+
+
+class GaussianHeads(nn.Module):
+    """psi: T pairs of perceptrons for mean and standard deviation.
+
+    sd = 0.1 + 0.9 sigmoid(.): an exponential diverges to NaN within the first task.
+    """
+
+    def __init__(self, count: int, n_in: int, size: int, depth: int, norm: bool) -> None:
+        super().__init__()
+        self.mean = StackedMLP(count, n_in, size, size, depth, norm)
+        self.sd = StackedMLP(count, n_in, size, size, depth, norm)
+
+    def forward(self, x: torch.Tensor, tasks: torch.Tensor) -> Independent:
+        """(T', n, in) -> batch (T', n), event (O,)."""
+        return gaussian(self.mean(x, tasks), 0.1 + 0.9 * torch.sigmoid(self.sd(x, tasks)))
+
+
+class Encoding(NamedTuple):
+    """A set of labelled samples, as the latent path sees it."""
+
+    groups: Groups
+    summary: torch.Tensor | None  # (T', O) mean of s^t; None without task latents
+    globally: Independent | None  # q(z^G | set), batch (); None without a global latent
+
+
+class LatentEncoder(nn.Module):
+    """The latent path.
+
+    Args:
+        encoder: a SampleEncoder of its own.
+        n_tasks: T.
+        size: O.
+        heads: of the attention.
+        depth, norm: of psi.
+        has_global: z^G exists (not in st_npcl).
+        has_task: z^t exists (not in anp and np).
+        attention: False for `np`.
+    """
+
+    def __init__(self, encoder: SampleEncoder, n_tasks: int, size: int, heads: int, depth: int,
+                 norm: bool, has_global: bool, has_task: bool, attention: bool) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.taskwise = TaskwiseSelfAttention(n_tasks, size, heads) if has_task else None
+        across = has_global and attention
+        self.across = Attention(size, heads) if across else None
+        self.psi_global = GaussianHeads(1, size, size, depth, norm) if has_global else None
+        n_in = 2 * size if has_global else size
+        self.psi_task = GaussianHeads(n_tasks, n_in, size, depth, norm) if has_task else None
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor, tasks: torch.Tensor) -> Encoding:
+        """Encode a set.
+
+        Args:
+            x: features (B, F).
+            labels: (B,).
+            tasks: (B,).
+        """
+        rows = self.encoder(x, labels)  # (B, O)
+        groups = group_rows(tasks)
+        summary = None
+        if self.taskwise is not None:
+            packed = self.taskwise(groups.pack(rows), groups.mask, groups.tasks)  # (T', n, O)
+            summary = groups.mean(packed)  # (T', O)
+            rows = groups.unpack(packed)
+        return Encoding(groups, summary, self._global(rows))
+
+    def _global(self, rows: torch.Tensor) -> Independent | None:
+        if self.psi_global is None:
+            return None
+        if self.across is not None:
+            rows = self.across(rows, rows, rows)
+        one = torch.zeros(1, dtype=torch.long, device=rows.device)
+        pair = self.psi_global(rows.mean(0)[None, None], one).base_dist  # batch (1, 1)
+        return gaussian(pair.loc[0, 0], pair.scale[0, 0])
+
+    def of_tasks(self, encoding: Encoding, z_global: torch.Tensor | None,
+                 encoders: torch.Tensor | None = None) -> Independent | None:
+        """q(z^t | z^G, set), for all tasks present and all draws.
+
+        Args:
+            z_global: (N, O), or None in st_npcl, where N is 1.
+            encoders: (T',) which psi to use; each task's own unless the ablation misdirects.
+
+        Returns:
+            batch (N, T'), event (O,); None without task latents.
+        """
+        if self.psi_task is None:
+            return None
+        x = encoding.summary.unsqueeze(1)  # (T', 1, O)
+        if z_global is not None:
+            count, tasks = len(z_global), len(x)
+            x = torch.cat((x.expand(-1, count, -1), z_global.expand(tasks, -1, -1)), dim=-1)
+        encoders = encoding.groups.tasks if encoders is None else encoders
+        pair = self.psi_task(x, encoders).base_dist  # batch (T', N)
+        return gaussian(pair.loc.transpose(0, 1), pair.scale.transpose(0, 1))

@@ -1,0 +1,128 @@
+"""The vectorised code against loops written from the paper's equations, in float64."""
+import pytest
+import torch
+from nets import network, samples
+from reference import js as slow_js
+from reference import training_pass as slow_pass
+
+from npcl_plugin import objective
+from npcl_plugin.distribution_memory import RunningAverages
+from npcl_plugin.latents import gaussian
+from npcl_plugin.network import Draws
+
+N, M = 3, 2
+CASES = [("npcl", {}), ("npcl", {"norm": True, "depth": 2}), ("npcl", {"residual": True}),
+         ("st_npcl", {}), ("anp", {}), ("np", {"norm": True, "depth": 2})]
+
+
+def noises(net, present):
+    """The noise that `training_pass` draws after torch.manual_seed(1), for the loops."""
+    torch.manual_seed(1)
+    size, plan = net.plan.size, net.plan
+    if not plan.has_task:
+        return torch.randn(N * M, size, dtype=torch.float64), None
+    first = torch.randn(N, size, dtype=torch.float64) if plan.has_global else None
+    n, m = (N, M) if plan.has_global else (1, N * M)
+    second = torch.randn(m, n, len(present), size, dtype=torch.float64)
+    return first, {(i, j, t): second[i, j, k] for i in range(m) for j in range(n)
+                   for k, t in enumerate(present)}
+
+
+def fast_terms(out, labels, weights):
+    terms = {"ce": objective.cross_entropy(out.logits, labels)}
+    if out.posterior_task is not None:
+        terms["d_task"] = objective.task_divergence(out.posterior_task, out.prior_task,
+                                                    out.groups.share, "sum")
+    if out.posterior_global is not None:
+        terms["d_global"] = objective.global_divergence(out.posterior_global, out.prior_global,
+                                                        "sum")
+    return terms, objective.total(terms, weights)
+
+
+@pytest.mark.parametrize("kind, changes", CASES)
+def test_training_pass_agrees_with_the_equations(kind, changes):
+    net = network(kind, **changes)
+    x, labels, tasks, context = samples()
+    present = sorted(set(tasks.tolist()))
+    noise = noises(net, present)
+    torch.manual_seed(1)
+    out = net.training_pass(x, labels, tasks, context, Draws(N, M))
+    logits, slow, _, _ = slow_pass(net, x, labels, tasks, context, *noise)
+    expected = torch.stack([torch.stack(row) for row in logits])
+    torch.testing.assert_close(out.logits, expected, rtol=0, atol=1e-8)
+    weights = {"d_task": 0.1, "d_global": 0.05}
+    terms, loss = fast_terms(out, labels, weights)
+    if "d_task" in slow:
+        slow["d_task"] = sum(slow["d_task"].values())
+    assert set(terms) == set(slow)
+    for name, value in slow.items():
+        torch.testing.assert_close(terms[name], value, rtol=0, atol=1e-8)
+    slow_loss = sum(weights.get(name, 1.0) * value for name, value in slow.items())
+    parameters = [p for p in net.parameters() if p.requires_grad]
+    fast_grads = torch.autograd.grad(loss, parameters, allow_unused=True)
+    slow_grads = torch.autograd.grad(slow_loss, parameters, allow_unused=True)
+    for (name, _), fast, exact in zip(net.named_parameters(), fast_grads, slow_grads, strict=True):
+        fast = torch.zeros(()) if fast is None else fast
+        exact = torch.zeros_like(fast) if exact is None else exact
+        assert (fast - exact).abs().max() < 1e-5, name
+
+
+def test_decoding_from_the_context_is_equation_5():
+    net = network()
+    x, labels, tasks, context = samples()
+    first, second = noises(net, [0, 1, 2])
+    torch.manual_seed(1)
+    torch.randn(N, 8, dtype=torch.float64)
+    torch.randn(M, N, 3, 8, dtype=torch.float64)
+    again = torch.randn(M, N, 3, 8, dtype=torch.float64)  # the prior's own draw
+    second = {(i, j, t): again[i, j, t] for i, j, t in second}
+    torch.manual_seed(1)
+    out = net.training_pass(x, labels, tasks, context, Draws(N, M), from_context=True)
+    logits, _, _, _ = slow_pass(net, x, labels, tasks, context, first, second, from_context=True)
+    expected = torch.stack([torch.stack(row) for row in logits])
+    torch.testing.assert_close(out.logits, expected, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("how", ["sum", "sample", "mean"])
+def test_regularisers_agree_with_equations_6_and_7(how):
+    net = network()
+    x, labels, tasks, context = samples()
+    noise = noises(net, [0, 1, 2])
+    torch.manual_seed(1)
+    out = net.training_pass(x, labels, tasks, context, Draws(N, M))
+    _, _, posteriors, slow_global = slow_pass(net, x, labels, tasks, context, *noise)
+    then = [(torch.randn(8).double(), 0.1 + torch.rand(8).double()) for _ in range(4)]
+    expected = slow_js(slow_global, then[3])
+    got = objective.global_regulariser(out.posterior_global, gaussian(*then[3]), how)
+    torch.testing.assert_close(got, expected / (8 if how == "mean" else 1), rtol=0, atol=1e-8)
+    stacked = gaussian(torch.stack([t[0] for t in then[:3]]), torch.stack([t[1] for t in then[:3]]))
+    got = objective.task_regulariser(out.posterior_task, stacked, out.groups.share, how)
+    per_task = [sum(slow_js(posteriors[n][t], then[t]) for n in range(N)) / N for t in range(3)]
+    share = [(tasks == t).sum() / len(tasks) for t in range(3)]
+    weighted = sum(d * w for d, w in zip(per_task, share, strict=True))
+    expected = {"sum": sum(per_task), "sample": weighted, "mean": weighted / 8}[how]
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-7)
+
+
+def test_memory_after_a_task_is_the_average_of_the_batches():
+    net = network()
+    batches = [samples(seed=seed) for seed in range(4)]
+    averages = RunningAverages(3, torch.tensor([1]))
+    slow_global, slow_task = [], []
+    for i, (x, labels, tasks, context) in enumerate(batches):
+        noise = noises(net, [0, 1, 2])
+        torch.manual_seed(1)
+        encoding = net.latent(x, labels, tasks)
+        _, of_tasks, _ = net.sample_latents(encoding, Draws(N, M))
+        averages.add(encoding.globally, of_tasks, encoding.groups.tasks)
+        _, _, posteriors, global_q = slow_pass(net, x, labels, tasks, context, *noise)
+        slow_global.append(torch.stack(global_q))
+        slow_task.append(sum(torch.stack(posteriors[n][1]) for n in range(N)) / N)
+        assert averages.batches == i + 1
+    net.memory.record(averages)
+    expected = sum(slow_global) / 4
+    torch.testing.assert_close(torch.stack((net.memory.global_mean, net.memory.global_sd)),
+                               expected, rtol=0, atol=1e-8)
+    torch.testing.assert_close(torch.stack((net.memory.task_mean[1], net.memory.task_sd[1])),
+                               sum(slow_task) / 4, rtol=0, atol=1e-8)
+    assert net.memory.recorded.tolist() == [False, True, False]
