@@ -11,9 +11,10 @@ from npcl_plugin.contract import add_rehearsal_args, bool01
 from npcl_plugin.inference import HeadInference
 from npcl_plugin.objective import Reduction
 
-PER_SETTING = ("alpha", "beta", "gamma", "delta", "latent_size", "np_depth", "np_norm", "warmup",
-               "one_pass", "head_inference", "task_marginal", "head_contrast", "dark_replay",
-               "residual_decoder", "divergence", "latents_from")
+PER_SETTING = ("alpha", "beta", "gamma", "delta", "divergence", "latents_from", "one_pass",
+               "latent_size", "np_depth", "np_norm", "attention_heads", "warmup",
+               "head_inference", "task_marginal", "head_contrast", "dark_replay",
+               "residual_decoder")
 
 
 def add_arguments(parser: Any) -> None:
@@ -53,7 +54,8 @@ def _add_network(parser: Any) -> None:
                                         "domain-IL)")
     add("--np_depth", type=int, help="hidden layers of each MLP (paper: 2 class-IL, 1 domain-IL)")
     add("--np_norm", type=bool01, help="LayerNorm after each hidden layer (paper: class-IL only)")
-    add("--attention_heads", type=int, default=4, help="heads of each attention; divides |o|")
+    add("--attention_heads", type=int, help="heads of each attention; divides |o| (the paper is "
+                                            "silent; 4 class-IL, 2 domain-IL)")
 
 
 def _add_sampling(parser: Any) -> None:

@@ -104,7 +104,7 @@ def prepare(net: NPNetwork, context: tuple[torch.Tensor, ...] | None, draws: Dra
     all_heads = torch.arange(max(int(net.n_heads), 1), device=net.n_heads.device)
     z = draw(net.memory.of_tasks(all_heads), count, generator)  # (S, T', O)
     if encoding is not None:
-        _, _, present = net.sample_latents(encoding, draws, generator)
+        _, present = net.sample_latents(encoding, draws, generator)
         z[:, encoding.groups.tasks] = present
     return Prepared(z, summary)
 

@@ -45,15 +45,21 @@ class Groups(NamedTuple):
 
     def pack(self, rows: torch.Tensor) -> torch.Tensor:
         """(B, O) -> (T', n_max, O), zero where there is no row."""
+        if len(self.tasks) == 1:
+            return rows.unsqueeze(0)
         packed = rows.new_zeros(*self.mask.shape, rows.shape[-1])
         return packed.index_put((self.group, self.place), rows)
 
     def unpack(self, packed: torch.Tensor) -> torch.Tensor:
         """(T', n_max, O) -> (B, O)."""
+        if len(self.tasks) == 1:
+            return packed[0]
         return packed[self.group, self.place]
 
     def mean(self, packed: torch.Tensor) -> torch.Tensor:
         """(T', n_max, O) -> (T', O), over real rows."""
+        if len(self.tasks) == 1:
+            return packed.mean(1)
         kept = packed * self.mask.unsqueeze(-1)
         return kept.sum(1) / self.mask.sum(1, keepdim=True)
 
@@ -75,19 +81,21 @@ def group_rows(tasks: torch.Tensor) -> Groups:
 
 
 class GaussianHeads(nn.Module):
-    """psi: T pairs of perceptrons for mean and standard deviation.
+    """psi: T pairs of perceptrons for mean and standard deviation, one stack of 2 T.
 
     sd = 0.1 + 0.9 sigmoid(.): an exponential diverges to NaN within the first task.
     """
 
     def __init__(self, count: int, n_in: int, size: int, depth: int, norm: bool) -> None:
         super().__init__()
-        self.mean = StackedMLP(count, n_in, size, size, depth, norm)
-        self.sd = StackedMLP(count, n_in, size, size, depth, norm)
+        self.count = count
+        self.pairs = StackedMLP(2 * count, n_in, size, size, depth, norm)
 
     def forward(self, x: torch.Tensor, tasks: torch.Tensor) -> Independent:
         """(T', n, in) -> batch (T', n), event (O,)."""
-        return gaussian(self.mean(x, tasks), 0.1 + 0.9 * torch.sigmoid(self.sd(x, tasks)))
+        both = self.pairs(torch.cat((x, x)), torch.cat((tasks, tasks + self.count)))
+        mean, raw = both.chunk(2)
+        return gaussian(mean, 0.1 + 0.9 * torch.sigmoid(raw))
 
 
 class Encoding(NamedTuple):
@@ -131,7 +139,10 @@ class LatentEncoder(nn.Module):
             labels: (B,).
             tasks: (B,).
         """
-        rows = self.encoder(x, labels)  # (B, O)
+        return self.encode_rows(self.encoder(x, labels), tasks)
+
+    def encode_rows(self, rows: torch.Tensor, tasks: torch.Tensor) -> Encoding:
+        """The same from Phi (B, O), for subsets of rows that are encoded already."""
         groups = group_rows(tasks)
         summary = None
         if self.taskwise is not None:
@@ -149,23 +160,38 @@ class LatentEncoder(nn.Module):
         pair = self.psi_global(rows.mean(0)[None, None], one).base_dist  # batch (1, 1)
         return gaussian(pair.loc[0, 0], pair.scale[0, 0])
 
-    def of_tasks(self, encoding: Encoding, z_global: torch.Tensor | None,
-                 encoders: torch.Tensor | None = None) -> Independent | None:
-        """q(z^t | z^G, set), for all tasks present and all draws.
+    def of_tasks(self, encoding: Encoding, z_global: torch.Tensor | None) -> Independent | None:
+        """q(z^t | z^G, set) for all tasks present: batch (N, T'); None without task latents.
 
         Args:
             z_global: (N, O), or None in st_npcl, where N is 1.
-            encoders: (T',) which psi to use; each task's own unless the ablation misdirects.
-
-        Returns:
-            batch (N, T'), event (O,); None without task latents.
         """
         if self.psi_task is None:
             return None
-        x = encoding.summary.unsqueeze(1)  # (T', 1, O)
+        return self._psi(encoding.summary, z_global, encoding.groups.tasks)
+
+    def of_both(self, targets: Encoding, context: Encoding, z_global: torch.Tensor | None,
+                encoders: torch.Tensor | None = None) \
+            -> tuple[Independent | None, Independent | None]:
+        """Posterior and prior of the tasks under the same z^G, in one product.
+
+        Args:
+            encoders: (T',) psi that the context goes to; each task's own unless the ablation
+                misdirects it.
+        """
+        if self.psi_task is None:
+            return None, None
+        tasks = targets.groups.tasks
+        both = self._psi(torch.cat((targets.summary, context.summary)), z_global,
+                         torch.cat((tasks, tasks if encoders is None else encoders))).base_dist
+        mean, sd = both.loc.chunk(2, dim=1), both.scale.chunk(2, dim=1)
+        return gaussian(mean[0], sd[0]), gaussian(mean[1], sd[1])
+
+    def _psi(self, summary: torch.Tensor, z_global: torch.Tensor | None,
+             encoders: torch.Tensor) -> Independent:
+        x = summary.unsqueeze(1)  # (T', 1, O)
         if z_global is not None:
             count, tasks = len(z_global), len(x)
             x = torch.cat((x.expand(-1, count, -1), z_global.expand(tasks, -1, -1)), dim=-1)
-        encoders = encoding.groups.tasks if encoders is None else encoders
         pair = self.psi_task(x, encoders).base_dist  # batch (T', N)
         return gaussian(pair.loc.transpose(0, 1), pair.scale.transpose(0, 1))

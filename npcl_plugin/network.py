@@ -114,20 +114,21 @@ class NPNetwork(MammothBackbone):
         return [p for part in (self.latent, self.deterministic, self.decoder)
                 for p in part.parameters()]
 
+    def draw_global(self, encoding: Encoding, draws: Draws,
+                    generator: torch.Generator | None = None) -> torch.Tensor | None:
+        """z^G (N, O), (S, O) where it is the only latent; None where it does not exist."""
+        if encoding.globally is None:
+            return None
+        count = draws.globally * (1 if self.plan.has_task else draws.of_task)
+        return draw(encoding.globally, count, generator)
+
     def sample_latents(self, encoding: Encoding, draws: Draws,
                        generator: torch.Generator | None = None) \
-            -> tuple[torch.Tensor | None, Independent | None, torch.Tensor]:
-        """Ancestral sampling from an encoded set.
-
-        Returns:
-            z^G (N, O) or None; q(z^t | z^G) with batch (N, T') or None; z (S, T', O).
-        """
-        z_global = None
-        if encoding.globally is not None:
-            count = draws.globally * (1 if self.plan.has_task else draws.of_task)
-            z_global = draw(encoding.globally, count, generator)
+            -> tuple[Independent | None, torch.Tensor]:
+        """Ancestral sampling from a set: q(z^t | z^G), batch (N, T'), and z (S, T', O)."""
+        z_global = self.draw_global(encoding, draws, generator)
         of_tasks = self.latent.of_tasks(encoding, z_global)
-        return z_global, of_tasks, self.draw_heads(z_global, of_tasks, draws, generator)
+        return of_tasks, self.draw_heads(z_global, of_tasks, draws, generator)
 
     def draw_heads(self, z_global: torch.Tensor | None, of_tasks: Independent | None,
                    draws: Draws, generator: torch.Generator | None = None) -> torch.Tensor:
@@ -160,12 +161,12 @@ class NPNetwork(MammothBackbone):
                 q(z^t | z^G, T^t), as its derivation in appendix A.1 has it.
             misdirected: (T',) psi that get the context of each task (noisy-context ablation).
         """
-        target = self.latent(x, labels, tasks)
-        prior = self.latent(x[context], labels[context], tasks[context])
-        z_global, of_tasks, z = self.sample_latents(target, draws)
-        prior_task = self.latent.of_tasks(prior, z_global, misdirected)
-        if from_context and prior_task is not None:
-            z = self.draw_heads(z_global, prior_task, draws)
+        rows = self.latent.encoder(x, labels)  # (B, O)
+        target = self.latent.encode_rows(rows, tasks)
+        prior = self.latent.encode_rows(rows[context], tasks[context])
+        z_global = self.draw_global(target, draws)
+        of_tasks, prior_task = self.latent.of_both(target, prior, z_global, misdirected)
+        z = self.draw_heads(z_global, prior_task if from_context else of_tasks, draws)
         summary = self.deterministic.summarise(x[context], labels[context])
         r = self.deterministic.attend(summary, x)
         heads = target.groups.group if self.plan.has_task else torch.zeros_like(labels)

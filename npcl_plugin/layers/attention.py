@@ -86,14 +86,15 @@ class TaskwiseSelfAttention(nn.Module):
     def __init__(self, count: int, size: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query = StackedLinear(count, size, size)
-        self.key = StackedLinear(count, size, size)
-        self.value = StackedLinear(count, size, size)
+        self.project = StackedLinear(count, size, 3 * size)  # query, key and value in one product
         self.out = StackedLinear(count, size, size)
         self.norm = StackedLayerNorm(count, size)
+        bound = (6.0 / (2 * size)) ** 0.5  # Xavier for three layers, not for one wide one
+        nn.init.uniform_(self.project.weight, -bound, bound)
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
         """Packed rows (T', n, O), which of them are real (T', n), task numbers (T',)."""
-        mixed = multi_head(self.query(x, tasks), self.key(x, tasks), self.value(x, tasks),
-                           self.heads, mask)
+        query, key, value = self.project(x, tasks).chunk(3, dim=-1)
+        padding = mask if len(tasks) > 1 else None  # a single task fills its places
+        mixed = multi_head(query, key, value, self.heads, padding)
         return self.norm(x + self.out(mixed, tasks), tasks)

@@ -52,7 +52,9 @@ class Decoder(nn.Module):
         """
         targets = self.from_x(x) + self.from_r(r)  # (B, O)
         draws = self.from_z(z)  # (S, T', O)
-        return self._logits(targets + draws.index_select(1, heads))
+        if draws.shape[1] > 1:
+            draws = draws.index_select(1, heads)
+        return self._logits(targets + draws)
 
     def every_head(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         """Each target under every head (inference): (T', S, B, C)."""

@@ -123,8 +123,11 @@ class NPCL(ContinualModel):
                                           device=self.device)
             images.append(replay[0])
         x = self.net.features(torch.cat(images))  # (B, F)
-        stream = Targets(x[:len(labels)], labels, self.tasks_of(labels),
-                         torch.arange(first, len(labels), device=self.device))
+        tasks = self.tasks_of(labels)
+        context = torch.arange(first, len(labels), device=self.device)
+        if self.class_ends:  # several tasks at once: each needs a context point
+            context = covering_rows(tasks, len(context))
+        stream = Targets(x[:len(labels)], labels, tasks, context)
         if replay is None:
             return [stream]
         tasks = replay[-1]
@@ -217,7 +220,7 @@ class NPCL(ContinualModel):
             tasks = torch.cat((tasks, replay[-1]))
         encoding = self.net.latent(self.net.features(images), labels, tasks)
         draws = Draws(self.args.n_global, self.args.n_task)
-        _, of_tasks, _ = self.net.sample_latents(encoding, draws)
+        of_tasks, _ = self.net.sample_latents(encoding, draws)
         averages.add(encoding.globally, of_tasks, encoding.groups.tasks)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -74,11 +74,12 @@ def attention(block, keys, values, queries):
 
 def taskwise(block, task, rows):
     """SA^t over the rows of one task."""
-    k = [stacked_linear(block.key, task, x) for x in rows]
-    v = [stacked_linear(block.value, task, x) for x in rows]
+    size = len(rows[0])
+    k = [stacked_linear(block.project, task, x)[size:2 * size] for x in rows]
+    v = [stacked_linear(block.project, task, x)[2 * size:] for x in rows]
     result = []
     for x in rows:
-        q = stacked_linear(block.query, task, x)
+        q = stacked_linear(block.project, task, x)[:size]
         mixed = stacked_linear(block.out, task, attend(q, k, v, block.heads))
         result.append(layer_norm(x + mixed, block.norm.weight[task], block.norm.bias[task]))
     return result
@@ -96,8 +97,8 @@ def mean_of(rows):
 
 def psi(heads, task, x):
     """(mean, sd) of one Gaussian."""
-    return stacked_mlp(heads.mean, task, x), \
-        0.1 + 0.9 * torch.sigmoid(stacked_mlp(heads.sd, task, x))
+    raw = stacked_mlp(heads.pairs, heads.count + task, x)
+    return stacked_mlp(heads.pairs, task, x), 0.1 + 0.9 * torch.sigmoid(raw)
 
 
 def encode(latent, x, labels, tasks):

@@ -72,11 +72,6 @@ def test_decoding_from_the_context_is_equation_5():
     x, labels, tasks, context = samples()
     first, second = noises(net, [0, 1, 2])
     torch.manual_seed(1)
-    torch.randn(N, 8, dtype=torch.float64)
-    torch.randn(M, N, 3, 8, dtype=torch.float64)
-    again = torch.randn(M, N, 3, 8, dtype=torch.float64)  # the prior's own draw
-    second = {(i, j, t): again[i, j, t] for i, j, t in second}
-    torch.manual_seed(1)
     out = net.training_pass(x, labels, tasks, context, Draws(N, M), from_context=True)
     logits, _, _, _ = slow_pass(net, x, labels, tasks, context, first, second, from_context=True)
     expected = torch.stack([torch.stack(row) for row in logits])
@@ -113,7 +108,7 @@ def test_memory_after_a_task_is_the_average_of_the_batches():
         noise = noises(net, [0, 1, 2])
         torch.manual_seed(1)
         encoding = net.latent(x, labels, tasks)
-        _, of_tasks, _ = net.sample_latents(encoding, Draws(N, M))
+        of_tasks, _ = net.sample_latents(encoding, Draws(N, M))
         averages.add(encoding.globally, of_tasks, encoding.groups.tasks)
         _, _, posteriors, global_q = slow_pass(net, x, labels, tasks, context, *noise)
         slow_global.append(torch.stack(global_q))
