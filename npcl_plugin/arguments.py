@@ -10,6 +10,7 @@ from typing import Any, get_args
 from npcl_plugin.contract import add_rehearsal_args, bool01
 from npcl_plugin.inference import HeadInference
 from npcl_plugin.objective import Reduction
+from npcl_plugin.settings import published, read_settings
 
 PER_SETTING = ("alpha", "beta", "gamma", "delta", "divergence", "latents_from", "one_pass",
                "latent_size", "np_depth", "np_norm", "attention_heads", "warmup",
@@ -92,23 +93,6 @@ def _add_extensions(parser: Any) -> None:
         help="ours: add the backbone's own classifier to the logits")
     add("--extension_draws", type=int, default=4,
         help="ours: draws used by --task_marginal and --head_contrast")
-
-
-def read_settings(path: Path) -> dict[Any, Any]:
-    """A settings file of the family."""
-    import yaml
-
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def published(path: Path, dataset: str, buffer_size: int | None) -> dict[str, Any]:
-    """The settings for a benchmark; of several buffer sizes the nearest in ratio."""
-    chosen = read_settings(path).get(dataset.replace("_", "-")) or {}
-    sizes = [key for key in chosen if isinstance(key, int)]
-    found = {k: v for k, v in chosen.items() if not isinstance(k, int) and k != "source"}
-    if sizes and buffer_size:
-        found.update(chosen[min(sizes, key=lambda s: max(s / buffer_size, buffer_size / s))])
-    return found
 
 
 def fill(args: Namespace, path: Path, dataset: str, setting: str) -> None:
