@@ -42,10 +42,9 @@ def covering_rows(tasks: torch.Tensor, count: int) -> torch.Tensor:
     return (key - chosen_first.to(key.dtype)).argsort()[:count]
 
 
-def misdirect(tasks: torch.Tensor, n_heads: int) -> torch.Tensor:
-    """For each task present, a random other one of the `n_heads` seen: (B,) -> (T',)."""
-    present = tasks.unique()
-    return (present + torch.randint(1, n_heads, present.shape, device=tasks.device)) % n_heads
+def misdirect(tasks: torch.Tensor, n_seen: int) -> torch.Tensor:
+    """For each task (K,) a random other one of the `n_seen` so far."""
+    return (tasks + torch.randint(1, n_seen, tasks.shape, device=tasks.device)) % n_seen
 
 
 class ContextSet:

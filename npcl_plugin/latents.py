@@ -10,7 +10,7 @@ from torch import nn
 from torch.distributions import Independent, Normal
 
 from npcl_plugin.layers.attention import Attention, TaskwiseSelfAttention
-from npcl_plugin.layers.encoders import SampleEncoder
+from npcl_plugin.layers.encoders import SampleEncoder, mean_by, same
 from npcl_plugin.layers.stacked import StackedMLP
 
 
@@ -63,11 +63,6 @@ class Groups(NamedTuple):
         kept = packed * self.mask.unsqueeze(-1)
         return kept.sum(1) / self.mask.sum(1, keepdim=True)
 
-    @property
-    def share(self) -> torch.Tensor:
-        """(T',) part of the rows that belongs to each task."""
-        return self.mask.sum(1) / self.mask.sum()
-
 
 def group_rows(tasks: torch.Tensor) -> Groups:
     """Sort rows by task number (B,), without a loop."""
@@ -106,6 +101,24 @@ class Encoding(NamedTuple):
     globally: Independent | None  # q(z^G | set), batch (); None without a global latent
 
 
+class Cells(NamedTuple):
+    """Targets of one or two sets, sorted into K cells: one for each task of each set."""
+
+    tasks: torch.Tensor  # (K,)
+    sets: torch.Tensor  # (K,)
+    cell: torch.Tensor  # (B,) cell of each target
+    count: torch.Tensor  # (K,) targets in it
+    n_sets: int
+
+
+class SetsEncoding(NamedTuple):
+    """Targets and contexts of all sets, as the latent path sees them."""
+
+    cells: Cells
+    summary: torch.Tensor | None  # (2 K, O): of the targets of each cell, then of its context
+    globally: tuple[Independent, Independent] | None  # posterior and prior, each batch (G,)
+
+
 class LatentEncoder(nn.Module):
     """The latent path.
 
@@ -132,33 +145,63 @@ class LatentEncoder(nn.Module):
         self.psi_task = GaussianHeads(n_tasks, n_in, size, depth, norm) if has_task else None
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor, tasks: torch.Tensor) -> Encoding:
-        """Encode a set.
+        """Encode one set.
 
         Args:
             x: features (B, F).
             labels: (B,).
             tasks: (B,).
         """
-        return self.encode_rows(self.encoder(x, labels), tasks)
-
-    def encode_rows(self, rows: torch.Tensor, tasks: torch.Tensor) -> Encoding:
-        """The same from Phi (B, O), for subsets of rows that are encoded already."""
+        rows = self.encoder(x, labels)  # (B, O)
         groups = group_rows(tasks)
         summary = None
         if self.taskwise is not None:
             packed = self.taskwise(groups.pack(rows), groups.mask, groups.tasks)  # (T', n, O)
             summary = groups.mean(packed)  # (T', O)
             rows = groups.unpack(packed)
-        return Encoding(groups, summary, self._global(rows))
-
-    def _global(self, rows: torch.Tensor) -> Independent | None:
         if self.psi_global is None:
-            return None
+            return Encoding(groups, summary, None)
         if self.across is not None:
             rows = self.across(rows, rows, rows)
-        one = torch.zeros(1, dtype=torch.long, device=rows.device)
-        pair = self.psi_global(rows.mean(0)[None, None], one).base_dist  # batch (1, 1)
-        return gaussian(pair.loc[0, 0], pair.scale[0, 0])
+        pair = self._psi_global(rows.mean(0, keepdim=True)).base_dist  # batch (1,)
+        return Encoding(groups, summary, gaussian(pair.loc[0], pair.scale[0]))
+
+    def encode_sets(self, x: torch.Tensor, labels: torch.Tensor, tasks: torch.Tensor,
+                    sets: torch.Tensor, context: torch.Tensor, n_sets: int) -> SetsEncoding:
+        """Encode the targets and the context of several sets at once; none sees another.
+
+        Args:
+            x, labels, tasks: of all targets: (B, F), (B,), (B,).
+            sets: (B,) in 0..n_sets-1.
+            context: (m,) the targets that are context; every task of every set has one.
+        """
+        rows = self.encoder(x, labels)
+        rows = torch.cat((rows, rows[context]))  # (R, O): all targets, then all contexts
+        task = torch.cat((tasks, tasks[context]))
+        block = torch.cat((sets, sets[context] + n_sets))  # (R,)
+        stride = int(task.max()) + 1
+        codes, cell, count = (block * stride + task).unique(return_inverse=True,
+                                                            return_counts=True)
+        half = len(codes) // 2
+        cells = Cells(codes[:half] % stride, codes[:half] // stride, cell[:len(labels)],
+                      count[:half], n_sets)
+        summary = None
+        if self.taskwise is not None:
+            rows = self.taskwise.within(rows, group_rows(task), same(cell, cell))
+            summary = mean_by(rows, cell, len(codes))
+        if self.psi_global is None:
+            return SetsEncoding(cells, summary, None)
+        if self.across is not None:
+            rows = self.across(rows, rows, rows, same(block, block))
+        pair = self._psi_global(mean_by(rows, block, 2 * n_sets)).base_dist  # batch (2 G,)
+        return SetsEncoding(cells, summary, (gaussian(pair.loc[:n_sets], pair.scale[:n_sets]),
+                                             gaussian(pair.loc[n_sets:], pair.scale[n_sets:])))
+
+    def _psi_global(self, means: torch.Tensor) -> Independent:
+        """(n, O) -> batch (n,)."""
+        only = torch.zeros(1, dtype=torch.long, device=means.device)
+        pair = self.psi_global(means[None], only).base_dist
+        return gaussian(pair.loc[0], pair.scale[0])
 
     def of_tasks(self, encoding: Encoding, z_global: torch.Tensor | None) -> Independent | None:
         """q(z^t | z^G, set) for all tasks present: batch (N, T'); None without task latents.
@@ -168,30 +211,34 @@ class LatentEncoder(nn.Module):
         """
         if self.psi_task is None:
             return None
-        return self._psi(encoding.summary, z_global, encoding.groups.tasks)
+        shared = None if z_global is None else z_global.expand(len(encoding.summary), -1, -1)
+        return self._psi_task(encoding.summary, shared, encoding.groups.tasks)
 
-    def of_both(self, targets: Encoding, context: Encoding, z_global: torch.Tensor | None,
-                encoders: torch.Tensor | None = None) \
+    def of_cells(self, encoding: SetsEncoding, z_global: torch.Tensor | None,
+                 misdirected: torch.Tensor | None = None) \
             -> tuple[Independent | None, Independent | None]:
-        """Posterior and prior of the tasks under the same z^G, in one product.
+        """Posterior and prior of z^t in each cell under the same z^G: batches (N, K).
 
         Args:
-            encoders: (T',) psi that the context goes to; each task's own unless the ablation
-                misdirects it.
+            z_global: (N, G, O), or None in st_npcl.
+            misdirected: (K,) psi that the contexts go to instead of their own (ablation).
         """
         if self.psi_task is None:
             return None, None
-        tasks = targets.groups.tasks
-        both = self._psi(torch.cat((targets.summary, context.summary)), z_global,
-                         torch.cat((tasks, tasks if encoders is None else encoders))).base_dist
+        cells = encoding.cells
+        own = z_global
+        if z_global is not None:
+            own = z_global.transpose(0, 1)[torch.cat((cells.sets, cells.sets))]  # (2 K, N, O)
+        encoders = torch.cat((cells.tasks, cells.tasks if misdirected is None else misdirected))
+        both = self._psi_task(encoding.summary, own, encoders).base_dist
         mean, sd = both.loc.chunk(2, dim=1), both.scale.chunk(2, dim=1)
         return gaussian(mean[0], sd[0]), gaussian(mean[1], sd[1])
 
-    def _psi(self, summary: torch.Tensor, z_global: torch.Tensor | None,
-             encoders: torch.Tensor) -> Independent:
-        x = summary.unsqueeze(1)  # (T', 1, O)
+    def _psi_task(self, summary: torch.Tensor, z_global: torch.Tensor | None,
+                  encoders: torch.Tensor) -> Independent:
+        """(n, O), (n, N, O) or None, (n,) -> batch (N, n)."""
+        x = summary.unsqueeze(1)  # (n, 1, O)
         if z_global is not None:
-            count, tasks = len(z_global), len(x)
-            x = torch.cat((x.expand(-1, count, -1), z_global.expand(tasks, -1, -1)), dim=-1)
-        pair = self.psi_task(x, encoders).base_dist  # batch (T', N)
+            x = torch.cat((x.expand(-1, z_global.shape[1], -1), z_global), dim=-1)
+        pair = self.psi_task(x, encoders).base_dist  # batch (n, N)
         return gaussian(pair.loc.transpose(0, 1), pair.scale.transpose(0, 1))

@@ -10,9 +10,10 @@ import torch
 from torch import nn
 from torch.distributions import Independent
 
+from npcl_plugin.context import misdirect
 from npcl_plugin.contract import MammothBackbone
 from npcl_plugin.distribution_memory import DistributionMemory
-from npcl_plugin.latents import Encoding, Groups, LatentEncoder, draw
+from npcl_plugin.latents import Cells, Encoding, LatentEncoder, draw
 from npcl_plugin.layers.decoder import Decoder
 from npcl_plugin.layers.encoders import DeterministicEncoder, SampleEncoder
 
@@ -52,16 +53,19 @@ class Draws(NamedTuple):
 
 
 class TrainingPass(NamedTuple):
-    """A set of targets decoded under their own heads, and the distributions of the ELBO."""
+    """Targets decoded under their own heads, and the distributions of the ELBO.
+
+    Stream and replay are G = 2 sets (or one) with K cells, one for each task of each set.
+    """
 
     logits: torch.Tensor  # (S, B, C)
-    z: torch.Tensor  # (S, T', O) draws that the logits come from
+    z: torch.Tensor  # (S, K, O) draws that the logits come from
     r: torch.Tensor  # (B, O)
-    groups: Groups
-    posterior_global: Independent | None  # batch ()
-    prior_global: Independent | None  # batch ()
-    posterior_task: Independent | None  # batch (N, T')
-    prior_task: Independent | None  # batch (N, T')
+    cells: Cells
+    posterior_global: Independent | None  # batch (G,)
+    prior_global: Independent | None  # batch (G,)
+    posterior_task: Independent | None  # batch (N, K)
+    prior_task: Independent | None  # batch (N, K)
 
 
 def feature_size(backbone: nn.Module) -> int:
@@ -114,28 +118,28 @@ class NPNetwork(MammothBackbone):
         return [p for part in (self.latent, self.deterministic, self.decoder)
                 for p in part.parameters()]
 
-    def draw_global(self, encoding: Encoding, draws: Draws,
+    def draw_global(self, source: Independent | None, draws: Draws,
                     generator: torch.Generator | None = None) -> torch.Tensor | None:
-        """z^G (N, O), (S, O) where it is the only latent; None where it does not exist."""
-        if encoding.globally is None:
+        """N draws of z^G, S where it is the only latent; None where it does not exist."""
+        if source is None:
             return None
         count = draws.globally * (1 if self.plan.has_task else draws.of_task)
-        return draw(encoding.globally, count, generator)
+        return draw(source, count, generator)
 
     def sample_latents(self, encoding: Encoding, draws: Draws,
                        generator: torch.Generator | None = None) \
             -> tuple[Independent | None, torch.Tensor]:
         """Ancestral sampling from a set: q(z^t | z^G), batch (N, T'), and z (S, T', O)."""
-        z_global = self.draw_global(encoding, draws, generator)
+        z_global = self.draw_global(encoding.globally, draws, generator)  # (N, O)
         of_tasks = self.latent.of_tasks(encoding, z_global)
-        return of_tasks, self.draw_heads(z_global, of_tasks, draws, generator)
-
-    def draw_heads(self, z_global: torch.Tensor | None, of_tasks: Independent | None,
-                   draws: Draws, generator: torch.Generator | None = None) -> torch.Tensor:
-        """z (S, T', O): M draws of each q(z^t | z^G); z^G itself where there are no tasks."""
         if of_tasks is None:
-            return z_global.unsqueeze(1)  # (S, 1, O)
-        count = draws.of_task if z_global is not None else draws.globally * draws.of_task
+            return None, z_global.unsqueeze(1)
+        return of_tasks, self.draw_heads(of_tasks, draws, generator)
+
+    def draw_heads(self, of_tasks: Independent, draws: Draws,
+                   generator: torch.Generator | None = None) -> torch.Tensor:
+        """z (S, K, O): M draws of each q(z^t | z^G), S of q(z^t) where there is no z^G."""
+        count = draws.of_task if self.plan.has_global else draws.globally * draws.of_task
         return draw(of_tasks, count, generator).flatten(0, 1)
 
     def decode(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
@@ -146,29 +150,36 @@ class NPNetwork(MammothBackbone):
         return logits + self.backbone.classifier(x) if self.plan.residual else logits
 
     def training_pass(self, x: torch.Tensor, labels: torch.Tensor, tasks: torch.Tensor,
-                      context: torch.Tensor, draws: Draws, from_context: bool = False,
-                      misdirected: torch.Tensor | None = None) -> TrainingPass:
+                      context: torch.Tensor, draws: Draws, sets: torch.Tensor | None = None,
+                      from_context: bool = False, n_seen: int = 0) -> TrainingPass:
         """Encode targets and their context, sample, decode each target under its own head.
 
         Args:
             x: features of the targets (B, F).
             labels: (B,).
             tasks: (B,).
-            context: (m,) rows of the targets that are the context, C within T; every task
-                has one at least.
+            context: (m,) rows of the targets that are the context, C within T; every task of
+                every set has one at least.
             draws: N and M.
+            sets: (B,) 0 or 1, the set that a target belongs to; one set by default.
             from_context: decode from q(z^t | z^G, C^t), as equation 5 has it, instead of
                 q(z^t | z^G, T^t), as its derivation in appendix A.1 has it.
-            misdirected: (T',) psi that get the context of each task (noisy-context ablation).
+            n_seen: above 1, misdirect the context of each task to another one's psi (ablation).
         """
-        rows = self.latent.encoder(x, labels)  # (B, O)
-        target = self.latent.encode_rows(rows, tasks)
-        prior = self.latent.encode_rows(rows[context], tasks[context])
-        z_global = self.draw_global(target, draws)
-        of_tasks, prior_task = self.latent.of_both(target, prior, z_global, misdirected)
-        z = self.draw_heads(z_global, prior_task if from_context else of_tasks, draws)
-        summary = self.deterministic.summarise(x[context], labels[context])
-        r = self.deterministic.attend(summary, x)
-        heads = target.groups.group if self.plan.has_task else torch.zeros_like(labels)
-        return TrainingPass(self.decode(x, r, z, heads), z, r, target.groups, target.globally,
-                            prior.globally, of_tasks, prior_task)
+        n_sets = 1 if sets is None else int(sets.max()) + 1
+        several = sets if n_sets > 1 else None
+        sets = torch.zeros_like(labels) if sets is None else sets
+        encoding = self.latent.encode_sets(x, labels, tasks, sets, context, n_sets)
+        cells = encoding.cells
+        posterior, prior = encoding.globally or (None, None)
+        z_global = self.draw_global(posterior, draws)  # (N, G, O)
+        wrong = misdirect(cells.tasks, n_seen) if n_seen > 1 else None
+        of_tasks, prior_task = self.latent.of_cells(encoding, z_global, wrong)
+        z = z_global if of_tasks is None else self.draw_heads(
+            prior_task if from_context else of_tasks, draws)
+        there = None if several is None else sets[context]
+        summary = self.deterministic.summarise(x[context], labels[context], there, n_sets)
+        r = self.deterministic.attend(summary, x, several, there)
+        heads = cells.cell if self.plan.has_task else sets
+        return TrainingPass(self.decode(x, r, z, heads), z, r, cells, posterior, prior,
+                            of_tasks, prior_task)

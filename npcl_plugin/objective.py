@@ -12,22 +12,26 @@ import torch
 from torch.distributions import Independent, kl_divergence
 from torch.nn import functional as F
 
-from npcl_plugin.latents import gaussian
+from npcl_plugin.latents import Cells, gaussian
 
-# How a divergence (N, T') over O units becomes one number. `sum`: over tasks and units.
-# `sample`: over units, tasks weighted by their share of the samples, which is what
+# How divergences of K cells (tasks of sets) over O units become one number. `sum`: over tasks
+# and units. `sample`: over units, tasks weighted by their share of the samples, which is what
 # 1/(|D|+|M|) sum_samples of equation 8 gives. `mean`: `sample`, averaged over units.
 Reduction = Literal["sum", "sample", "mean"]
 
 
-def reduce_tasks(divergence: torch.Tensor, share: torch.Tensor, size: int,
-                 how: Reduction) -> torch.Tensor:
-    """Average over draws, combine tasks: (N, T'), their shares (T',) -> scalar."""
-    per_task = divergence.mean(0)  # (T',)
+def cell_weights(cells: Cells, size: int, how: Reduction) -> torch.Tensor:
+    """Weight of each cell's divergence (K,); sets count by their share of the targets."""
+    share = cells.count / cells.count.sum()  # (K,)
     if how == "sum":
-        return per_task.sum()
-    weighted = (per_task * share).sum()
-    return weighted / size if how == "mean" else weighted
+        return set_shares(cells)[cells.sets]
+    return share / size if how == "mean" else share
+
+
+def set_shares(cells: Cells) -> torch.Tensor:
+    """Part of all targets that each set has, (G,)."""
+    counts = cells.count.new_zeros(cells.n_sets).index_add(0, cells.sets, cells.count)
+    return counts / cells.count.sum()
 
 
 def kl(posterior: Independent, prior: Independent) -> torch.Tensor:
@@ -48,15 +52,17 @@ def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(logits.flatten(0, 1), repeated.reshape(-1))
 
 
-def task_divergence(posterior: Independent, prior: Independent, share: torch.Tensor,
+def task_divergence(posterior: Independent, prior: Independent, cells: Cells,
                     how: Reduction) -> torch.Tensor:
-    """D^t of equation 5; both have batch (N, T')."""
-    return reduce_tasks(kl(posterior, prior), share, posterior.event_shape[0], how)
+    """D^t of equation 5, averaged over draws and combined over cells; both batch (N, K)."""
+    weights = cell_weights(cells, posterior.event_shape[0], how)
+    return (kl(posterior, prior).mean(0) * weights).sum()
 
 
-def global_divergence(posterior: Independent, prior: Independent, how: Reduction) -> torch.Tensor:
-    """D^G of equation 5; both have batch ()."""
-    value = kl(posterior, prior)
+def global_divergence(posterior: Independent, prior: Independent, cells: Cells,
+                      how: Reduction) -> torch.Tensor:
+    """D^G of equation 5; both batch (G,), sets weighted by their share of the targets."""
+    value = (kl(posterior, prior) * set_shares(cells)).sum()
     return value / posterior.event_shape[0] if how == "mean" else value
 
 
@@ -75,35 +81,38 @@ def task_regulariser(now: Independent, then: Independent, share: torch.Tensor,
         then: batch (P,), recorded when each task was new.
         share: (P,) part of the replayed samples that belongs to each.
     """
-    return reduce_tasks(js(now, then.expand(now.batch_shape)), share, now.event_shape[0], how)
+    per_task = js(now, then.expand(now.batch_shape)).mean(0)  # (P,)
+    if how == "sum":
+        return per_task.sum()
+    value = (per_task * share).sum()
+    return value / now.event_shape[0] if how == "mean" else value
 
 
-def task_marginal(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def task_marginal(logits: torch.Tensor, labels: torch.Tensor,
+                  present: torch.Tensor) -> torch.Tensor:
     """Ours: -log (1/T') sum_t p(y | x, z_t), the likelihood with the task unknown.
 
     Args:
-        logits: (T', S, B, C) of a few draws under every head present.
+        logits: (K, S, B, C) of a few draws under the head of every cell.
+        present: (K, B) whether a cell is in the target's own set.
     """
     log_prob = F.log_softmax(logits, dim=-1)
-    picked = log_prob.gather(-1, labels.expand(logits.shape[:-1]).unsqueeze(-1))  # (T', S, B, 1)
-    mixed = picked.flatten(0, 1).logsumexp(0) - math.log(logits.shape[0] * logits.shape[1])
-    return -mixed.mean()
+    picked = log_prob.gather(-1, labels.expand(logits.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+    picked = picked.masked_fill(~present.unsqueeze(1), -math.inf)  # (K, S, B)
+    count = present.sum(0) * logits.shape[1]  # (B,)
+    return -(picked.flatten(0, 1).logsumexp(0) - count.log()).mean()
 
 
-def head_contrast(logits: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
+def head_contrast(logits: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
     """Ours: KL(uniform || p) under the wrong heads, averaged over heads, draws and targets.
 
     Args:
-        logits: (T', S, B, C) under every head present.
-        heads: (B,) position of the right head; with a single head the term is 0.
+        logits: (K, S, B, C) under the head of every cell.
+        wrong: (K, B) cells of the target's set that are not its own; without any it is 0.
     """
-    count = logits.shape[0]
-    if count == 1:
-        return logits.new_zeros(())
     log_prob = F.log_softmax(logits, dim=-1)
-    distance = -log_prob.mean(-1).mean(1) - math.log(logits.shape[-1])  # (T', B)
-    wrong = torch.arange(count, device=heads.device).unsqueeze(1) != heads  # (T', B)
-    return (distance * wrong).sum() / wrong.sum()
+    distance = -log_prob.mean(-1).mean(1) - math.log(logits.shape[-1])  # (K, B)
+    return (distance * wrong).sum() / wrong.sum().clamp_min(1)
 
 
 def dark_replay(logits: torch.Tensor, stored: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,8 @@
 Without the LayerNorm after the residual sum training diverges within two tasks at the
 published learning rates.
 """
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -17,7 +19,7 @@ def multi_head(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, head
     Args:
         query: (G, n, O); G groups attend separately.
         key, value: (G, m, O).
-        mask: (G, m), False where a key is padding.
+        mask: (G, n or 1, m), False where a query must not see a key.
 
     Returns:
         (G, n, O)
@@ -25,7 +27,7 @@ def multi_head(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, head
     def split(x: torch.Tensor) -> torch.Tensor:
         return x.unflatten(-1, (heads, -1)).transpose(1, 2)  # (G, heads, n, O / heads)
 
-    allowed = None if mask is None else mask[:, None, None, :]
+    allowed = None if mask is None else mask.unsqueeze(1)
     mixed = F.scaled_dot_product_attention(split(query), split(key), split(value), allowed)
     return mixed.transpose(1, 2).flatten(-2)
 
@@ -58,20 +60,21 @@ class Attention(nn.Module):
         """Project keys (m, n_query) and values (m, O) once for many queries."""
         return self.key(keys), self.value(values)
 
-    def attend(self, queries: torch.Tensor,
-               prepared: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """Queries (n, n_query) against prepared keys and values -> (n, O)."""
+    def attend(self, queries: torch.Tensor, prepared: tuple[torch.Tensor, torch.Tensor],
+               mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Queries (n, n_query) against prepared keys and values -> (n, O); mask (n, m)."""
         query = self.query(queries)
         key, value = prepared
-        mixed = multi_head(query[None], key[None], value[None], self.heads)[0]
+        mixed = multi_head(query[None], key[None], value[None], self.heads,
+                           None if mask is None else mask[None])[0]
         # Features and latents live in different spaces: there the projected query is added.
         residual = queries if self.same_space else query
         return self.norm(residual + self.out(mixed))
 
-    def forward(self, keys: torch.Tensor, values: torch.Tensor,
-                queries: torch.Tensor) -> torch.Tensor:
+    def forward(self, keys: torch.Tensor, values: torch.Tensor, queries: torch.Tensor,
+                mask: torch.Tensor | None = None) -> torch.Tensor:
         """CA(K, V, Q) of the paper, appendix C: (m, .), (m, O), (n, .) -> (n, O)."""
-        return self.attend(queries, self.prepare(keys, values))
+        return self.attend(queries, self.prepare(keys, values), mask)
 
 
 class TaskwiseSelfAttention(nn.Module):
@@ -95,6 +98,19 @@ class TaskwiseSelfAttention(nn.Module):
     def forward(self, x: torch.Tensor, mask: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
         """Packed rows (T', n, O), which of them are real (T', n), task numbers (T',)."""
         query, key, value = self.project(x, tasks).chunk(3, dim=-1)
-        padding = mask if len(tasks) > 1 else None  # a single task fills its places
+        padding = mask.unsqueeze(1) if len(tasks) > 1 else None  # one task fills its places
         mixed = multi_head(query, key, value, self.heads, padding)
         return self.norm(x + self.out(mixed, tasks), tasks)
+
+    def within(self, rows: torch.Tensor, groups: Any, mask: torch.Tensor | None) -> torch.Tensor:
+        """The same for rows (R, O) of several sets; `mask` (R, R) says which may meet.
+
+        Only the projections are packed by task here: tasks of very different sizes would make
+        packed attention mostly padding.
+        """
+        packed = groups.pack(rows)  # (T', n, O)
+        query, key, value = groups.unpack(self.project(packed, groups.tasks)).chunk(3, dim=-1)
+        mixed = multi_head(query[None], key[None], value[None], self.heads,
+                           None if mask is None else mask[None])[0]  # (R, O)
+        out = self.norm(packed + self.out(groups.pack(mixed), groups.tasks), groups.tasks)
+        return groups.unpack(out)

@@ -5,6 +5,7 @@ once a target, the third once a draw, and only their sum has both dimensions.
 """
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from npcl_plugin.layers.encoders import mlp
 
@@ -52,9 +53,12 @@ class Decoder(nn.Module):
         """
         targets = self.from_x(x) + self.from_r(r)  # (B, O)
         draws = self.from_z(z)  # (S, T', O)
-        if draws.shape[1] > 1:
-            draws = draws.index_select(1, heads)
-        return self._logits(targets + draws)
+        if draws.shape[1] == 1:
+            return self._logits(targets + draws)
+        # A product with one-hot rows: much faster than indexing, above all backwards.
+        chosen = F.one_hot(heads, draws.shape[1]).to(draws.dtype)  # (B, T')
+        shape = (len(draws), -1, -1)
+        return self._logits(torch.baddbmm(targets.expand(shape), chosen.expand(shape), draws))
 
     def every_head(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         """Each target under every head (inference): (T', S, B, C)."""

@@ -23,6 +23,17 @@ def mlp(n_in: int, n_hidden: int, n_out: int, depth: int, norm: bool) -> nn.Sequ
     return nn.Sequential(*layers)
 
 
+def same(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """(n,), (m,) -> (n, m): whether two rows belong together."""
+    return first.unsqueeze(1) == second
+
+
+def mean_by(rows: torch.Tensor, owner: torch.Tensor, count: int) -> torch.Tensor:
+    """Mean of the rows (n, O) of each of `count` owners (n,): (count, O)."""
+    sums = rows.new_zeros(count, rows.shape[1]).index_add(0, owner, rows)
+    return sums / owner.bincount(minlength=count).unsqueeze(1)
+
+
 class SampleEncoder(nn.Module):
     """Phi = MLP([x; y]) with y one-hot.
 
@@ -71,18 +82,31 @@ class DeterministicEncoder(nn.Module):
         self.self_attention = Attention(size, heads) if attention else None
         self.cross_attention = Attention(size, heads, n_features) if attention else None
 
-    def summarise(self, x: torch.Tensor, labels: torch.Tensor) -> Summary:
-        """Context (m, F), (m,) -> what every target is answered from; does not see targets."""
+    def summarise(self, x: torch.Tensor, labels: torch.Tensor,
+                  sets: torch.Tensor | None = None, count: int = 1) -> Summary:
+        """Context (m, F), (m,) -> what every target is answered from; does not see targets.
+
+        Args:
+            sets: (m,) which of `count` separate contexts a row belongs to; one by default.
+        """
         rows = self.encoder(x, labels)  # (m, O)
         if self.self_attention is None:
-            return Summary(None, rows.mean(0, keepdim=True))
-        rows = self.self_attention(rows, rows, rows)
+            return Summary(None, rows.mean(0, keepdim=True) if sets is None
+                           else mean_by(rows, sets, count))
+        rows = self.self_attention(rows, rows, rows, None if sets is None else same(sets, sets))
         return Summary(*self.cross_attention.prepare(x, rows))
 
-    def attend(self, summary: Summary | None, x: torch.Tensor) -> torch.Tensor:
-        """Targets (B, F) -> (B, O); zero where there is no context at all."""
+    def attend(self, summary: Summary | None, x: torch.Tensor,
+               sets: torch.Tensor | None = None,
+               context_sets: torch.Tensor | None = None) -> torch.Tensor:
+        """Targets (B, F) -> (B, O); zero where there is no context at all.
+
+        Args:
+            sets, context_sets: (B,), (m,) the set of each target and context row, if several.
+        """
         if summary is None:
             return x.new_zeros(len(x), self.size)
         if self.cross_attention is None:
-            return summary.values.expand(len(x), -1)
-        return self.cross_attention.attend(x, summary)
+            return summary.values.expand(len(x), -1) if sets is None else summary.values[sets]
+        mask = None if sets is None else same(sets, context_sets)
+        return self.cross_attention.attend(x, summary, mask)

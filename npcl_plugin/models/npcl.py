@@ -15,7 +15,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from npcl_plugin import objective
 from npcl_plugin.arguments import add_arguments, fill
-from npcl_plugin.context import ContextSet, covering_rows, misdirect
+from npcl_plugin.context import ContextSet, covering_rows
 from npcl_plugin.contract import Buffer, ContinualModel, apply_transform, register_model
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.inference import Prediction, Predictor, evaluating
@@ -29,21 +29,15 @@ WEIGHT_OF = {"d_task": "alpha", "d_global": "beta", "gr": "gamma", "tr": "delta"
 
 
 class Targets(NamedTuple):
-    """A set of targets with the rows of it that are its context."""
+    """Stream, its context and replay, in this order."""
 
     x: torch.Tensor  # (B, F)
     labels: torch.Tensor  # (B,)
     tasks: torch.Tensor  # (B,)
+    sets: torch.Tensor  # (B,) 1 for replay if it is a set of its own, else 0
     context: torch.Tensor  # (m,)
-    replayed: int = 0  # how many of the rows, the last ones, come from the buffer
-    stored: torch.Tensor | None = None  # (replayed, C) logits stored with them
-
-    def join(self, other: "Targets") -> "Targets":
-        """One set of both; the other's rows stand last."""
-        return Targets(torch.cat((self.x, other.x)), torch.cat((self.labels, other.labels)),
-                       torch.cat((self.tasks, other.tasks)),
-                       torch.cat((self.context, other.context + len(self.labels))),
-                       other.replayed, other.stored)
+    replayed: int  # how many of the rows, the last ones, come from the buffer
+    stored: torch.Tensor | None  # (replayed, C) logits stored with them
 
 
 @register_model("npcl")
@@ -90,89 +84,90 @@ class NPCL(ContinualModel):
     def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
                 epoch: int | None = None) -> dict[str, float]:
         """One step of equation 8; returns the loss and its terms."""
-        sets = self.gather(inputs, labels)
-        total, terms = sum(len(s.labels) for s in sets), {}
-        for targets in sets:
-            args = self.args
-            out = self.net.training_pass(
-                targets.x, targets.labels, targets.tasks, targets.context,
-                Draws(args.n_global, args.n_task), args.latents_from == "context",
-                self.noise(targets.tasks))
-            if not terms:
-                logits = out.logits.detach()[:, :len(labels)].mean(0)  # (B, C) of the stream
-            share = len(targets.labels) / total
-            for name, value in self.shared_terms(targets, out).items():
-                terms[name] = terms.get(name, 0.0) + share * value
-            terms |= self.replay_terms(targets, out)
-        values = self.step(terms)
-        stored = {"logits": logits} if self.args.dark_replay else {}
+        args = self.args
+        targets = self.gather(inputs, labels)
+        out = self.net.training_pass(
+            targets.x, targets.labels, targets.tasks, targets.context,
+            Draws(args.n_global, args.n_task), targets.sets, args.latents_from == "context",
+            int(self.net.n_heads) if args.noisy_context else 0)
+        values = self.step(self.elbo_terms(targets, out) | self.extension_terms(targets, out)
+                           | self.regularisers(targets, out))
+        stored = {}
+        if args.dark_replay:
+            stored["logits"] = out.logits.detach()[:, :len(labels)].mean(0)  # (B, C)
         self.buffer.add_data(examples=not_aug_inputs, labels=labels,
                              task_labels=self.tasks_of(labels), **stored)
         return values
 
-    def gather(self, inputs: torch.Tensor, labels: torch.Tensor) -> list[Targets]:
+    def gather(self, inputs: torch.Tensor, labels: torch.Tensor) -> Targets:
         """Stream with its context (C within T) and replay, through the backbone in one go."""
-        args, images = self.args, [inputs]
-        raw, context_labels = self.context.sample(self.context_size(len(labels)), self.device)
-        images.append(apply_transform(raw, self.transform))
+        args, first = self.args, len(inputs)
+        raw, context_labels = self.context.sample(self.context_size(first), self.device)
+        images = [inputs, apply_transform(raw, self.transform)]
         labels = torch.cat((labels, context_labels))
-        first = len(inputs)
-        replay = None
-        if not self.buffer.is_empty() and args.replay_size > 0:
-            replay = self.buffer.get_data(args.replay_size, transform=self.transform,
-                                          device=self.device)
-            images.append(replay[0])
-        x = self.net.features(torch.cat(images))  # (B, F)
         tasks = self.tasks_of(labels)
         context = torch.arange(first, len(labels), device=self.device)
         if self.class_ends:  # several tasks at once: each needs a context point
             context = covering_rows(tasks, len(context))
-        stream = Targets(x[:len(labels)], labels, tasks, context)
-        if replay is None:
-            return [stream]
-        tasks = replay[-1]
-        past = Targets(x[len(labels):], replay[1], tasks,
-                       covering_rows(tasks, self.context_size(len(tasks))), len(tasks),
-                       replay[2] if args.dark_replay else None)
-        return [stream.join(past)] if args.one_pass else [stream, past]
+        sets, replayed, stored = torch.zeros_like(labels), 0, None
+        if not self.buffer.is_empty() and args.replay_size > 0:
+            replay = self.buffer.get_data(args.replay_size, transform=self.transform,
+                                          device=self.device)
+            images.append(replay[0])
+            replayed, stored = len(replay[0]), replay[2] if args.dark_replay else None
+            chosen = covering_rows(replay[-1], self.context_size(replayed)) + len(labels)
+            context = torch.cat((context, chosen))
+            sets = torch.cat((sets, torch.full_like(replay[1], 0 if args.one_pass else 1)))
+            labels, tasks = torch.cat((labels, replay[1])), torch.cat((tasks, replay[-1]))
+        x = self.net.features(torch.cat(images))  # (B, F)
+        return Targets(x, labels, tasks, sets, context, replayed, stored)
 
-    def shared_terms(self, targets: Targets, out: TrainingPass) -> dict[str, torch.Tensor]:
-        """What equation 8 sums over stream and replay, and our terms on all heads present."""
+    def elbo_terms(self, targets: Targets, out: TrainingPass) -> dict[str, torch.Tensor]:
+        """What equation 8 sums over stream and replay."""
         args = self.args
         terms = {"ce": objective.cross_entropy(out.logits, targets.labels)}
         if out.posterior_task is not None and args.alpha:
             terms["d_task"] = objective.task_divergence(
-                out.posterior_task, out.prior_task, out.groups.share, args.divergence)
+                out.posterior_task, out.prior_task, out.cells, args.divergence)
         if out.posterior_global is not None and args.beta:
             terms["d_global"] = objective.global_divergence(
-                out.posterior_global, out.prior_global, args.divergence)
-        if (args.task_marginal or args.head_contrast) and self.HAS_TASK:
-            every = self.net.decode(targets.x, out.r, out.z[:args.extension_draws])
-            if args.task_marginal:
-                terms["task_marginal"] = objective.task_marginal(every, targets.labels)
-            if args.head_contrast:
-                terms["head_contrast"] = objective.head_contrast(every, out.groups.group)
+                out.posterior_global, out.prior_global, out.cells, args.divergence)
         return terms
 
-    def replay_terms(self, targets: Targets, out: TrainingPass) -> dict[str, torch.Tensor]:
-        """GR and TR, from the second task on, and dark replay: on replayed samples only."""
-        args, memory, terms = self.args, self.net.memory, {}
-        if not targets.replayed:
-            return terms
-        if args.gamma and self.current_task > 0 and out.posterior_global is not None:
-            terms["gr"] = objective.global_regulariser(
-                out.posterior_global, memory.globally(), args.divergence)
-        if args.delta and out.posterior_task is not None:
-            past = memory.recorded[out.groups.tasks]  # (T',)
-            if past.any():
-                pair = out.posterior_task.base_dist
-                share = out.groups.share[past] * (len(targets.labels) / targets.replayed)
-                terms["tr"] = objective.task_regulariser(
-                    gaussian(pair.loc[:, past], pair.scale[:, past]),
-                    memory.of_tasks(out.groups.tasks[past]), share, args.divergence)
+    def extension_terms(self, targets: Targets, out: TrainingPass) -> dict[str, torch.Tensor]:
+        """Ours: what looks at all heads of a target's set, and at stored logits."""
+        args, terms = self.args, {}
         if targets.stored is not None:
             terms["dark_replay"] = objective.dark_replay(
                 out.logits[:, -targets.replayed:], targets.stored)
+        if not self.HAS_TASK or not (args.task_marginal or args.head_contrast):
+            return terms
+        every = self.net.decode(targets.x, out.r, out.z[:args.extension_draws])  # (K, S, B, C)
+        present = out.cells.sets.unsqueeze(1) == targets.sets  # (K, B)
+        if args.task_marginal:
+            terms["task_marginal"] = objective.task_marginal(every, targets.labels, present)
+        if args.head_contrast:
+            own = torch.arange(len(present), device=present.device).unsqueeze(1) == out.cells.cell
+            terms["head_contrast"] = objective.head_contrast(every, present & ~own)
+        return terms
+
+    def regularisers(self, targets: Targets, out: TrainingPass) -> dict[str, torch.Tensor]:
+        """GR and TR: on replayed samples only, from the second task on."""
+        args, memory, cells, terms = self.args, self.net.memory, out.cells, {}
+        if not targets.replayed or self.current_task == 0:
+            return terms
+        if args.gamma and out.posterior_global is not None:
+            pair = out.posterior_global.base_dist  # the last set is the one with replay
+            terms["gr"] = objective.global_regulariser(
+                gaussian(pair.loc[-1], pair.scale[-1]), memory.globally(), args.divergence)
+        if args.delta and out.posterior_task is not None:
+            past = memory.recorded[cells.tasks] & (cells.sets == cells.n_sets - 1)  # (K,)
+            if past.any():
+                pair = out.posterior_task.base_dist
+                terms["tr"] = objective.task_regulariser(
+                    gaussian(pair.loc[:, past], pair.scale[:, past]),
+                    memory.of_tasks(cells.tasks[past]), cells.count[past] / targets.replayed,
+                    args.divergence)
         return terms
 
     def step(self, terms: dict[str, torch.Tensor]) -> dict[str, float]:
@@ -240,11 +235,6 @@ class NPCL(ContinualModel):
     def context_size(self, targets: int) -> int:
         """m for a batch of targets."""
         return max(1, round(targets * self.args.context_share))
-
-    def noise(self, tasks: torch.Tensor) -> torch.Tensor | None:
-        """Encoders that get the wrong task's context (ablation), or None."""
-        n_heads = int(self.net.n_heads)
-        return misdirect(tasks, n_heads) if self.args.noisy_context and n_heads > 1 else None
 
     def normalise(self, images: torch.Tensor) -> torch.Tensor:
         """Raw images as evaluation sees them; the MNIST family has nothing to normalise."""

@@ -13,7 +13,7 @@ from npcl_plugin.inference import Draws, answer, prepare
 from npcl_plugin.latents import draw, gaussian, group_rows
 
 seeds = st.integers(0, 10**6)
-QUICK = settings(max_examples=25, deadline=None)
+QUICK = settings(max_examples=15, deadline=None)
 
 
 def some_gaussian(seed, size=6):
@@ -104,7 +104,6 @@ def test_grouping_keeps_every_row_once(tasks):
     for k, task in enumerate(groups.tasks.tolist()):
         mine = [i + 1.0 for i, t in enumerate(tasks) if t == task]
         assert groups.mean(packed)[k].item() == pytest.approx(sum(mine) / len(mine))
-    assert float(groups.share.sum()) == pytest.approx(1)
 
 
 def test_the_number_of_draws_changes_the_variance_not_the_mean():
@@ -182,23 +181,29 @@ def test_context_dataset_has_its_number_a_class(labels, count):
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=20), seeds)
 def test_noisy_context_never_reaches_its_own_encoder(tasks, seed):
     torch.manual_seed(seed)
-    present = sorted(set(tasks))
     wrong = misdirect(torch.tensor(tasks), 4).tolist()
-    assert all(a != b and 0 <= b < 4 for a, b in zip(present, wrong, strict=True))
+    assert all(a != b and 0 <= b < 4 for a, b in zip(tasks, wrong, strict=True))
 
 
 def test_extensions_agree_with_their_definitions():
     logits, labels = torch.randn(3, 2, 4, 5).double(), torch.tensor([0, 4, 2, 1])
     heads = torch.tensor([0, 1, 2, 0])
+    present = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0], [0, 1, 1, 0]]).bool()  # (K, B)
     p = logits.softmax(-1)
-    marginal = -sum(math.log(sum(float(p[t, s, b, labels[b]]) for t in range(3) for s in range(2))
-                             / 6) for b in range(4)) / 4
-    assert objective.task_marginal(logits, labels).item() == pytest.approx(marginal)
+    marginal = 0.0
+    for b in range(4):
+        seen = [float(p[t, s, b, labels[b]]) for t in range(3) for s in range(2) if present[t, b]]
+        marginal -= math.log(sum(seen) / len(seen)) / 4
+    got = objective.task_marginal(logits, labels, present)
+    assert got.item() == pytest.approx(marginal)
+    own = torch.arange(3).unsqueeze(1) == heads
     wrong = [sum(math.log(1 / 5 / float(p[t, s, b, c])) / 5 for c in range(5))
-             for t in range(3) for s in range(2) for b in range(4) if t != heads[b]]
-    assert objective.head_contrast(logits, heads).item() == pytest.approx(sum(wrong) / len(wrong))
-    assert objective.head_contrast(logits[:1], heads * 0).item() == 0
-    assert objective.head_contrast(torch.zeros(3, 2, 4, 5), heads).item() == pytest.approx(0)
+             for t in range(3) for s in range(2) for b in range(4)
+             if present[t, b] and t != heads[b]]
+    got = objective.head_contrast(logits, present & ~own)
+    assert got.item() == pytest.approx(sum(wrong) / len(wrong))
+    assert objective.head_contrast(logits[:1], ~own[:1] & False).item() == 0
+    assert objective.head_contrast(torch.zeros(3, 2, 4, 5), ~own).item() == pytest.approx(0)
     stored = torch.randn(4, 5).double()
     assert objective.dark_replay(logits[0], stored).item() == pytest.approx(
         float(((logits[0].mean(0) - stored) ** 2).mean()))
