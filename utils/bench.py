@@ -6,6 +6,7 @@ Steps and evaluations are timed in processor seconds of one thread, which other 
     python utils/bench.py harness --base_path DATA     ER: data against compute, evaluation
     python utils/bench.py methods --base_path DATA     every method's step and evaluation against ER
     python utils/bench.py startup                      main.py --help against `import torch`
+    python utils/bench.py npcl --base_path DATA        NPCL against ER, and how its cost grows
 
 `--json FILE` keeps the figures.
 """
@@ -163,20 +164,29 @@ def bench_startup(options):
     return medians
 
 
+def bench_family(options):
+    """The neural processes; see bench_npcl.py, beside this file."""
+    from bench_npcl import bench_npcl
+
+    return bench_npcl(build, options)
+
+
 def main(argv=None):
     """Run the benchmark that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", default="harness",
-                        choices=["harness", "methods", "startup"])
+                        choices=["harness", "methods", "startup", "npcl"])
     parser.add_argument("--base_path", default="./data/", help="where the datasets are")
     parser.add_argument("--steps", type=int, default=300, help="training steps on the MLP")
     parser.add_argument("--repeats", type=int, default=5, help="process starts (startup)")
+    parser.add_argument("--images", type=int, default=10000, help="of an evaluation (npcl)")
     parser.add_argument("--json", type=Path, help="file to keep the figures in")
     options = parser.parse_args(argv)
     from utils.errors import UsageError
 
-    jobs = {"harness": bench_harness, "methods": bench_methods, "startup": bench_startup}
+    jobs = {"harness": bench_harness, "methods": bench_methods, "startup": bench_startup,
+            "npcl": bench_family}
     try:
         figures = jobs[options.what](options)
     except UsageError as error:

@@ -1,0 +1,82 @@
+"""Context sets: which labelled samples the priors are built from.
+
+Training on task t draws its context from D_C^t, a fixed number of samples a class chosen when
+the task begins; a replayed batch uses a part of itself, with every task represented.
+"""
+from typing import Any
+
+import torch
+
+
+def rows_per_class(labels: torch.Tensor, count: int) -> torch.Tensor:
+    """At most `count` random rows of each class; rows with label -1 (unlabelled) are left out.
+
+    Args:
+        labels: (n,).
+
+    Returns:
+        Row numbers, grouped by class.
+    """
+    order = torch.randperm(len(labels))
+    order = order[labels[order] >= 0]
+    order = order[labels[order].argsort(stable=True)]
+    _, sizes = labels[order].unique_consecutive(return_counts=True)
+    first = (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
+    return order[torch.arange(len(order)) - first < count]
+
+
+def covering_rows(tasks: torch.Tensor, count: int) -> torch.Tensor:
+    """`count` random rows, but at least one of every task present.
+
+    Args:
+        tasks: (B,).
+
+    Returns:
+        Row numbers (m,).
+    """
+    _, group = tasks.unique(return_inverse=True)
+    key = torch.rand(len(tasks), device=tasks.device)
+    lowest = key.new_full((int(group.max()) + 1,), 2.0).scatter_reduce(0, group, key, "amin")
+    chosen_first = key == lowest[group]  # one row of each task
+    count = min(max(count, len(lowest)), len(tasks))
+    return (key - chosen_first.to(key.dtype)).argsort()[:count]
+
+
+def misdirect(tasks: torch.Tensor, n_seen: int) -> torch.Tensor:
+    """For each task (K,) a random other one of the `n_seen` so far."""
+    return (tasks + torch.randint(1, n_seen, tasks.shape, device=tasks.device)) % n_seen
+
+
+class ContextSet:
+    """D_C^t: raw images and labels of the task in training.
+
+    It has `state_dict`, so the harness's checkpoints keep it.
+    """
+
+    def __init__(self) -> None:
+        self.examples: torch.Tensor | None = None  # (n, ...) not augmented
+        self.labels: torch.Tensor | None = None  # (n,)
+
+    def choose(self, data: Any, per_class: int) -> None:
+        """Pick samples of a training set whose items are (augmented, label, not augmented)."""
+        rows = rows_per_class(torch.as_tensor(data.targets).long(), per_class)
+        if hasattr(data, "fetch"):
+            batch = data.fetch(rows)
+            self.examples, self.labels = batch[2], batch[1].long()
+        else:
+            items = [data[int(row)] for row in rows]
+            self.examples = torch.stack([item[2] for item in items])
+            self.labels = torch.tensor([int(item[1]) for item in items])
+
+    def sample(self, count: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """`count` random rows: raw images and labels."""
+        rows = torch.randperm(len(self.labels))[:count]
+        return self.examples[rows].to(device), self.labels[rows].to(device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Images and labels."""
+        return {"examples": self.examples, "labels": self.labels}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Become the set that `state_dict` was taken from."""
+        self.examples, self.labels = state["examples"], state["labels"]

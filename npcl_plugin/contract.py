@@ -1,0 +1,60 @@
+"""The one file that names Mammoth modules: all the plugin needs of a harness.
+
+Works with this project's harness and, unmodified, with an upstream checkout. Names are looked
+up when they are used, so importing the plugin costs nothing and pure parts work without either.
+"""
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+_HOME = {
+    "ContinualModel": "models.utils.continual_model",
+    "register_model": "models",
+    "MammothBackbone": "backbone",
+    "register_backbone": "backbone",
+    "get_backbone_class": "backbone",
+    "Buffer": "utils.buffer",
+    "add_rehearsal_args": "utils.args",
+    "apply_transform": "utils.augmentations",
+    "bool01": "utils",
+    "get_dataset": "datasets",
+}
+_RENAMED = {"bool01": "binary_to_boolean_type"}
+
+
+def __getattr__(name: str) -> Any:
+    """The harness's object of that name."""
+    if name not in _HOME:
+        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+    return getattr(importlib.import_module(_HOME[name]), _RENAMED.get(name, name))
+
+
+def offer(models: Mapping[str, str], backbones: Mapping[str, str]) -> None:
+    """Make names known to the harness: lazily where it can, else by importing the modules.
+
+    Args:
+        models: name -> module of ours that registers it.
+        backbones: likewise.
+    """
+    for package, names in (("models", models), ("backbone", backbones)):
+        try:
+            harness = importlib.import_module(package)
+        except ModuleNotFoundError as error:
+            if error.name != package:
+                raise
+            return  # no harness on the path: the pure parts are being used on their own
+        registry = getattr(harness, "REGISTRY", None)
+        for name, module in names.items():
+            if registry is not None:
+                registry.declare(name, module)
+            else:
+                importlib.import_module(module)  # its decorators register
+
+
+def usage_error(message: str) -> Exception:
+    """The harness's exception for a mistake of the user; upstream has none of its own."""
+    try:
+        errors = importlib.import_module("utils.errors")
+    except ModuleNotFoundError:
+        return ValueError(message)
+    return errors.UsageError(message)

@@ -1,0 +1,210 @@
+"""Answering without a task label: the context is the buffer, a head is chosen by uncertainty.
+
+Everything that depends on the weights and the buffer only (latents, keys, values) is computed
+once and kept until one of them changes; a test image costs one attention over the context.
+"""
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import nn
+
+from npcl_plugin.latents import draw
+from npcl_plugin.layers.encoders import Summary
+from npcl_plugin.network import Draws, NPNetwork
+
+HeadInference = Literal["entropy", "mixture", "naive", "variance", "energy", "max_prob"]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Everything that one batch of images says.
+
+    Attributes:
+        logits: (T', S, B, C) under every head and draw.
+        entropy: (T', B) mean over the draws of the softmax's entropy, equation 9.
+        head: (B,) position of the head that answered; with `mixture` and `naive`, where all
+            heads answer, the one of least entropy.
+        draws: (S, B, C) probabilities of that head, draw by draw.
+        probs: (B, C) the answer.
+    """
+
+    logits: torch.Tensor
+    entropy: torch.Tensor
+    head: torch.Tensor
+    draws: torch.Tensor
+    probs: torch.Tensor
+
+
+def entropy_of_heads(log_probs: torch.Tensor) -> torch.Tensor:
+    """(T', S, B, C) log-probabilities -> (T', B); the paper's sum over draws, divided by S."""
+    return -(log_probs.exp() * log_probs).sum(-1).mean(1)
+
+
+def doubt(logits: torch.Tensor, log_probs: torch.Tensor, mode: HeadInference) -> torch.Tensor:
+    """How unsure each head is, (T', B): the least one answers."""
+    if mode == "variance":
+        return log_probs.exp().var(1, unbiased=False).sum(-1)
+    if mode == "energy":
+        return -logits.logsumexp(-1).mean(1)
+    if mode == "max_prob":
+        return -log_probs.exp().mean(1).amax(-1)
+    return entropy_of_heads(log_probs)
+
+
+def answer(logits: torch.Tensor, mode: HeadInference,
+           heads: torch.Tensor | None = None) -> Prediction:
+    """Combine the heads.
+
+    Args:
+        logits: (T', S, B, C).
+        heads: (B,) positions of the heads that shall answer (the oracle of the analyses).
+    """
+    log_probs = logits.log_softmax(-1)
+    entropy = entropy_of_heads(log_probs)
+    oracle = heads is not None
+    if not oracle:
+        heads = (entropy if mode in ("entropy", "mixture", "naive")
+                 else doubt(logits, log_probs, mode)).argmin(0)
+    batch = torch.arange(logits.shape[2], device=logits.device)
+    draws = log_probs[heads, :, batch].exp().transpose(0, 1)  # (S, B, C)
+    if mode == "mixture" and not oracle:
+        probs = log_probs.exp().mean((0, 1))
+    elif mode == "naive" and not oracle:
+        probs = logits.mean((0, 1)).softmax(-1)
+    else:
+        probs = draws.mean(0)
+    return Prediction(logits, entropy, heads, draws, probs)
+
+
+class Prepared(NamedTuple):
+    """A context, ready to answer: z (S, T', O) of every head, what the targets attend to."""
+
+    z: torch.Tensor
+    summary: Summary | None
+
+
+@torch.no_grad()
+def prepare(net: NPNetwork, context: tuple[torch.Tensor, ...] | None, draws: Draws,
+            seed: int) -> Prepared:
+    """Encode a context of features (m, F), labels (m,), tasks (m,); None if there is none.
+
+    Heads without a sample in it are drawn from the distribution memory, a standard normal if
+    nothing is recorded. The draws depend on `seed` only, never on a global generator.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    count = draws.globally * draws.of_task
+    encoding = None if context is None else net.latent(*context)
+    summary = None if context is None else net.deterministic.summarise(*context[:2])
+    if not net.plan.has_task:
+        source = net.memory.globally() if encoding is None else encoding.globally
+        return Prepared(draw(source, count, generator).unsqueeze(1), summary)
+    all_heads = torch.arange(max(int(net.n_heads), 1), device=net.n_heads.device)
+    z = draw(net.memory.of_tasks(all_heads), count, generator)  # (S, T', O)
+    if encoding is not None:
+        _, present = net.sample_latents(encoding, draws, generator)
+        z[:, encoding.groups.tasks] = present
+    return Prepared(z, summary)
+
+
+class Predictor:
+    """The network with its buffer as context.
+
+    Args:
+        net: configured.
+        find_buffer: gives the buffer of the moment (loading a checkpoint may replace it); it
+            has `examples`, `labels`, `task_labels` once it holds something.
+        normalise: raw images of the buffer -> what the network is evaluated on.
+        draws: N and M.
+        mode: which head answers.
+        seed: of the draws.
+        context_size: rows of the buffer to use, all by default.
+    """
+
+    batch_size = 256
+
+    def __init__(self, net: NPNetwork, find_buffer: Callable[[], Any], normalise: Callable,
+                 draws: Draws, mode: HeadInference, seed: int,
+                 context_size: int | None = None) -> None:
+        self.net, self.find_buffer, self.normalise = net, find_buffer, normalise
+        self.draws, self.mode, self.seed = draws, mode, seed
+        self.context_size = context_size
+        self._key: tuple | None = None
+        self._prepared: Prepared | None = None
+
+    def forget(self) -> None:
+        """Drop what is kept; done by itself when weights or buffer change."""
+        self._key = self._prepared = None
+
+    def state_dict(self) -> dict[str, int]:
+        """The seed is all that the private generator has: every preparation starts from it."""
+        return {"seed": self.seed}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Draw as the predictor did that `state_dict` was taken from."""
+        self.seed = int(state["seed"])
+        self.forget()
+
+    def prepared(self, draws: Draws | None = None) -> Prepared:
+        """The context as it is now, from the cache if nothing changed."""
+        draws = draws or self.draws
+        key = (self._state(), draws, self.seed, self.context_size)
+        if key != self._key or self._prepared is None:
+            self._prepared = prepare(self.net, self._context(), draws, self.seed)
+            self._key = (self._state(), *key[1:])
+        return self._prepared
+
+    def _state(self) -> tuple:
+        """Changes whenever weights, statistics or buffer do: torch counts in-place writes."""
+        tensors = chain(self.net.parameters(), self.net.buffers())
+        first = next(self.net.parameters())
+        buffer = self.find_buffer()
+        examples = getattr(buffer, "examples", None)
+        rows = () if examples is None else (id(examples), examples._version)
+        return (sum(t._version for t in tensors), first.data_ptr(), first.dtype,
+                buffer.num_seen_examples, *rows)
+
+    @torch.no_grad()
+    def _context(self) -> tuple[torch.Tensor, ...] | None:
+        """Features, labels and tasks of the buffer's rows, in evaluation mode."""
+        buffer = self.find_buffer()
+        if buffer.is_empty():
+            return None
+        device = next(self.net.parameters()).device
+        rows = torch.arange(len(buffer))
+        if self.context_size is not None and self.context_size < len(rows):
+            generator = torch.Generator().manual_seed(self.seed)
+            rows = torch.randperm(len(rows), generator=generator)[:self.context_size]
+        if not len(rows):
+            return None
+        rows = rows.to(buffer.examples.device)
+        with evaluating(self.net):
+            x = torch.cat([self.net.features(self.normalise(buffer.examples[part].to(device)))
+                           for part in rows.split(self.batch_size)])  # (m, F)
+        tasks = buffer.task_labels[rows].to(device)
+        return x, buffer.labels[rows].to(device), tasks
+
+    def __call__(self, images: torch.Tensor, draws: Draws | None = None,
+                 heads: torch.Tensor | None = None) -> Prediction:
+        """Answer a batch of images (B, ...); see `answer` for `heads`."""
+        ready = self.prepared(draws)
+        x = self.net.features(images)  # (B, F)
+        r = self.net.deterministic.attend(ready.summary, x)  # (B, O)
+        return answer(self.net.decode(x, r, ready.z), self.mode, heads)
+
+
+class evaluating:  # noqa: N801  (used as a context manager)
+    """Modules in eval mode for a while; afterwards each flag is as it was."""
+
+    def __init__(self, net: nn.Module) -> None:
+        self.flags = [(module, module.training) for module in net.modules()]
+        self.net = net
+
+    def __enter__(self) -> None:
+        self.net.eval()
+
+    def __exit__(self, *error: object) -> None:
+        for module, training in self.flags:
+            module.training = training

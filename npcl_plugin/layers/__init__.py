@@ -1,0 +1,1 @@
+"""Plain `nn.Module`s: attention, encoders, decoder. They know nothing of Mammoth."""

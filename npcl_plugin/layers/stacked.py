@@ -1,0 +1,73 @@
+"""Layers of which every task has its own: one stacked parameter, one batched product.
+
+A stack of T layers is a parameter (T, in, out). Calling it takes rows that are already grouped
+by task, (T', n, in), and the numbers of these tasks, so no Python loop runs over tasks.
+"""
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class StackedLinear(nn.Module):
+    """T linear layers.
+
+    Args:
+        count: T.
+        n_in: input size.
+        n_out: output size.
+    """
+
+    def __init__(self, count: int, n_in: int, n_out: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(count, n_in, n_out))
+        self.bias = nn.Parameter(torch.zeros(count, n_out))
+        bound = (6.0 / (n_in + n_out)) ** 0.5  # Xavier-uniform, for each of the T layers
+        nn.init.uniform_(self.weight, -bound, bound)
+
+    def forward(self, x: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
+        """(T', n, in), numbers of the tasks (T',) -> (T', n, out)."""
+        return torch.baddbmm(self.bias[tasks].unsqueeze(1), x, self.weight[tasks])
+
+
+class StackedLayerNorm(nn.Module):
+    """T layer normalisations over the last dimension."""
+
+    def __init__(self, count: int, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(count, size))
+        self.bias = nn.Parameter(torch.zeros(count, size))
+
+    def forward(self, x: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
+        """(T', n, size) -> (T', n, size)."""
+        normal = F.layer_norm(x, x.shape[-1:])
+        return normal * self.weight[tasks].unsqueeze(1) + self.bias[tasks].unsqueeze(1)
+
+
+class StackedMLP(nn.Module):
+    """T perceptrons: `depth` hidden layers (linear, [LayerNorm], ReLU) and a linear output.
+
+    Args:
+        count: T.
+        n_in: input size.
+        n_hidden: width of the hidden layers.
+        n_out: output size.
+        depth: number of hidden layers.
+        norm: whether each hidden layer is normalised (the paper's class-IL networks are).
+    """
+
+    def __init__(self, count: int, n_in: int, n_hidden: int, n_out: int, depth: int,
+                 norm: bool) -> None:
+        super().__init__()
+        sizes = [n_in, *[n_hidden] * depth]
+        self.hidden = nn.ModuleList(StackedLinear(count, a, b)
+                                    for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+        self.norms = nn.ModuleList(StackedLayerNorm(count, n_hidden)
+                                   for _ in range(depth if norm else 0))
+        self.out = StackedLinear(count, sizes[-1], n_out)
+
+    def forward(self, x: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
+        """(T', n, in) -> (T', n, out)."""
+        for i, layer in enumerate(self.hidden):
+            x = layer(x, tasks)
+            x = F.relu(self.norms[i](x, tasks) if len(self.norms) else x)
+        return self.out(x, tasks)

@@ -1,0 +1,1 @@
+"""The five methods: `npcl` and four thin relatives."""

@@ -1,0 +1,251 @@
+"""NPCL: Neural Processes for uncertainty-aware Continual Learning (Jha et al., NeurIPS 2023).
+
+Equations 4 to 9 of the paper. Where the paper is silent or contradicts itself:
+ - the KL terms are closed-form, the JS divergence is the surrogate of `objective.js`;
+ - stream and replay are two sets with a global latent each (`--one_pass 1`: one set);
+ - warm-up counts iterations from the start of training, not of each task;
+ - the distribution memory records the set of stream and replay together.
+"""
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+from npcl_plugin import objective
+from npcl_plugin.arguments import add_arguments, fill
+from npcl_plugin.context import ContextSet, covering_rows
+from npcl_plugin.contract import Buffer, ContinualModel, apply_transform, register_model
+from npcl_plugin.distribution_memory import RunningAverages
+from npcl_plugin.inference import Prediction, Predictor, evaluating
+from npcl_plugin.latents import gaussian
+from npcl_plugin.network import Draws, NPNetwork, Plan, TrainingPass
+from npcl_plugin.tasks import class_ends, tasks_of
+
+WEIGHT_OF = {"d_task": "alpha", "d_global": "beta", "gr": "gamma", "tr": "delta",
+           "task_marginal": "task_marginal", "head_contrast": "head_contrast",
+           "dark_replay": "dark_replay"}
+
+
+class Targets(NamedTuple):
+    """Stream, its context and replay, in this order."""
+
+    x: torch.Tensor  # (B, F)
+    labels: torch.Tensor  # (B,)
+    tasks: torch.Tensor  # (B,)
+    sets: torch.Tensor  # (B,) 1 for replay if it is a set of its own, else 0
+    context: torch.Tensor  # (m,)
+    replayed: int  # how many of the rows, the last ones, come from the buffer
+    stored: torch.Tensor | None  # (replayed, C) logits stored with them
+
+
+@register_model("npcl")
+class NPCL(ContinualModel):
+    """Global and task-specific latents, regularised towards what they were."""
+
+    NAME = "npcl"
+    COMPATIBILITY = ["class-il", "domain-il", "task-il"]
+    CONFIG_PATH = Path(__file__).parent / "config" / "npcl.yaml"
+    HAS_GLOBAL = True
+    HAS_TASK = True
+    ATTENTION = True
+
+    @staticmethod
+    def get_parser(parser: Any) -> Any:
+        """The family's arguments."""
+        add_arguments(parser)
+        return parser
+
+    def __init__(self, backbone: Any, loss: Any, args: Any, transform: Any,
+                 dataset: Any = None) -> None:
+        fill(args, self.CONFIG_PATH, dataset.NAME, dataset.SETTING)
+        ends = class_ends(dataset, args) if args.multitask else None
+        n_heads = 1 if not self.HAS_TASK else len(ends) if ends else dataset.N_TASKS
+        net = backbone if isinstance(backbone, NPNetwork) else NPNetwork(backbone)
+        net.configure(Plan(
+            n_heads, dataset.N_CLASSES, args.latent_size, args.np_depth, bool(args.np_norm),
+            args.attention_heads, self.HAS_GLOBAL, self.HAS_TASK, self.ATTENTION,
+            bool(args.residual_decoder)))
+        super().__init__(net, loss, args, transform, dataset)
+        self.class_ends = ends
+        self.steps = 0
+        self.buffer = Buffer(args.buffer_size, device="cpu")
+        self.context = ContextSet()
+        self.predictor = Predictor(
+            net, lambda: self.buffer, self.normalise, Draws(args.n_global_eval, args.n_task),
+            args.head_inference, int(args.seed or 0), args.eval_context)
+
+    def begin_task(self, dataset: Any) -> None:
+        """Choose D_C^t; the new task's head takes part in inference from now on."""
+        self.net.n_heads.fill_(len(self.class_ends) if self.class_ends else self.current_task + 1)
+        self.context.choose(dataset.train_loader.dataset, self.args.context_per_class)
+
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> dict[str, float]:
+        """One step of equation 8; returns the loss and its terms."""
+        args = self.args
+        targets = self.gather(inputs, labels)
+        out = self.net.training_pass(
+            targets.x, targets.labels, targets.tasks, targets.context,
+            Draws(args.n_global, args.n_task), targets.sets, args.latents_from == "context",
+            int(self.net.n_heads) if args.noisy_context else 0)
+        values = self.step(self.elbo_terms(targets, out) | self.extension_terms(targets, out)
+                           | self.regularisers(targets, out))
+        stored = {}
+        if args.dark_replay:
+            stored["logits"] = out.logits.detach()[:, :len(labels)].mean(0)  # (B, C)
+        self.buffer.add_data(examples=not_aug_inputs, labels=labels,
+                             task_labels=self.tasks_of(labels), **stored)
+        return values
+
+    def gather(self, inputs: torch.Tensor, labels: torch.Tensor) -> Targets:
+        """Stream with its context (C within T) and replay, through the backbone in one go."""
+        args, first = self.args, len(inputs)
+        raw, context_labels = self.context.sample(self.context_size(first), self.device)
+        images = [inputs, apply_transform(raw, self.transform)]
+        labels = torch.cat((labels, context_labels))
+        tasks = self.tasks_of(labels)
+        context = torch.arange(first, len(labels), device=self.device)
+        if self.class_ends:  # several tasks at once: each needs a context point
+            context = covering_rows(tasks, len(context))
+        sets, replayed, stored = torch.zeros_like(labels), 0, None
+        if not self.buffer.is_empty() and args.replay_size > 0:
+            replay = self.buffer.get_data(args.replay_size, transform=self.transform,
+                                          device=self.device)
+            images.append(replay[0])
+            replayed, stored = len(replay[0]), replay[2] if args.dark_replay else None
+            chosen = covering_rows(replay[-1], self.context_size(replayed)) + len(labels)
+            context = torch.cat((context, chosen))
+            sets = torch.cat((sets, torch.full_like(replay[1], 0 if args.one_pass else 1)))
+            labels, tasks = torch.cat((labels, replay[1])), torch.cat((tasks, replay[-1]))
+        x = self.net.features(torch.cat(images))  # (B, F)
+        return Targets(x, labels, tasks, sets, context, replayed, stored)
+
+    def elbo_terms(self, targets: Targets, out: TrainingPass) -> dict[str, torch.Tensor]:
+        """What equation 8 sums over stream and replay."""
+        args = self.args
+        terms = {"ce": objective.cross_entropy(out.logits, targets.labels)}
+        if out.posterior_task is not None and args.alpha:
+            terms["d_task"] = objective.task_divergence(
+                out.posterior_task, out.prior_task, out.cells, args.divergence)
+        if out.posterior_global is not None and args.beta:
+            terms["d_global"] = objective.global_divergence(
+                out.posterior_global, out.prior_global, out.cells, args.divergence)
+        return terms
+
+    def extension_terms(self, targets: Targets, out: TrainingPass) -> dict[str, torch.Tensor]:
+        """Ours: what looks at all heads of a target's set, and at stored logits."""
+        args, terms = self.args, {}
+        if targets.stored is not None:
+            terms["dark_replay"] = objective.dark_replay(
+                out.logits[:, -targets.replayed:], targets.stored)
+        if not self.HAS_TASK or not (args.task_marginal or args.head_contrast):
+            return terms
+        every = self.net.decode(targets.x, out.r, out.z[:args.extension_draws])  # (K, S, B, C)
+        present = out.cells.sets.unsqueeze(1) == targets.sets  # (K, B)
+        if args.task_marginal:
+            terms["task_marginal"] = objective.task_marginal(every, targets.labels, present)
+        if args.head_contrast:
+            own = torch.arange(len(present), device=present.device).unsqueeze(1) == out.cells.cell
+            terms["head_contrast"] = objective.head_contrast(every, present & ~own)
+        return terms
+
+    def regularisers(self, targets: Targets, out: TrainingPass) -> dict[str, torch.Tensor]:
+        """GR and TR: on replayed samples only, from the second task on."""
+        args, memory, cells, terms = self.args, self.net.memory, out.cells, {}
+        if not targets.replayed or self.current_task == 0:
+            return terms
+        if args.gamma and out.posterior_global is not None:
+            pair = out.posterior_global.base_dist  # the last set is the one with replay
+            terms["gr"] = objective.global_regulariser(
+                gaussian(pair.loc[-1], pair.scale[-1]), memory.globally(), args.divergence)
+        if args.delta and out.posterior_task is not None:
+            past = memory.recorded[cells.tasks] & (cells.sets == cells.n_sets - 1)  # (K,)
+            if past.any():
+                pair = out.posterior_task.base_dist
+                terms["tr"] = objective.task_regulariser(
+                    gaussian(pair.loc[:, past], pair.scale[:, past]),
+                    memory.of_tasks(cells.tasks[past]), cells.count[past] / targets.replayed,
+                    args.divergence)
+        return terms
+
+    def step(self, terms: dict[str, torch.Tensor]) -> dict[str, float]:
+        """Descend, unless something is not finite: then the weights stay as they were."""
+        weights = {name: float(getattr(self.args, arg)) for name, arg in WEIGHT_OF.items()}
+        loss = objective.total(terms, weights)
+        numbers = torch.stack((loss, *terms.values())).detach().tolist()
+        if all(map(math.isfinite, numbers)):
+            self.opt.zero_grad()
+            loss.backward()
+            clip_grad_norm_(self.net.process_parameters(), self.args.grad_cap)
+            factor = min(1.0, (self.steps + 1) / max(self.args.warmup, 1))
+            scaled_step(self.opt, factor)
+            self.steps += 1
+        return dict(zip(("loss", *terms), numbers, strict=True))
+
+    @torch.no_grad()
+    def end_task(self, dataset: Any) -> None:
+        """One more pass over the task with replay fills the distribution memory."""
+        if self.task_iteration == 0:  # nothing was learned (--start_from, --inference_only)
+            return
+        new = self.tasks_of(torch.arange(self.N_CLASSES, device=self.device)).unique()
+        averages = RunningAverages(self.net.plan.n_tasks, new)
+        with evaluating(self.net):
+            for i, batch in enumerate(dataset.train_loader):
+                if self.args.debug_mode and i > self.get_debug_iters():
+                    break
+                self.measure(batch[0].to(self.device), batch[1].to(self.device), averages)
+        self.net.memory.record(averages)
+
+    def measure(self, images: torch.Tensor, labels: torch.Tensor,
+                averages: RunningAverages) -> None:
+        """Add the distributions of a batch, together with replay, to the averages."""
+        images, labels = images[labels >= 0], labels[labels >= 0]
+        if not len(labels):
+            return
+        tasks = self.tasks_of(labels)
+        if not self.buffer.is_empty() and self.args.replay_size > 0:
+            # Chosen here rather than by get_data: upstream's draws from the global numpy
+            # generator, from which later tasks are made.
+            rows = torch.randperm(len(self.buffer))[:self.args.replay_size]
+            replay = self.buffer.get_data_by_index(rows, transform=self.transform,
+                                                   device=self.device)
+            images, labels = torch.cat((images, replay[0])), torch.cat((labels, replay[1]))
+            tasks = torch.cat((tasks, replay[-1]))
+        encoding = self.net.latent(self.net.features(images), labels, tasks)
+        draws = Draws(self.args.n_global, self.args.n_task)
+        of_tasks, _ = self.net.sample_latents(encoding, draws)
+        averages.add(encoding.globally, of_tasks, encoding.groups.tasks)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Log-probabilities (B, C) of the head that answers."""
+        probs = self.predict(x).probs
+        return probs.clamp_min(torch.finfo(probs.dtype).tiny).log()
+
+    def predict(self, x: torch.Tensor, draws: Draws | None = None,
+                heads: torch.Tensor | None = None) -> Prediction:
+        """All that the heads say about images (B, ...); `heads` (B,) is the oracle's choice."""
+        return self.predictor(x, draws, heads)
+
+    def tasks_of(self, labels: torch.Tensor) -> torch.Tensor:
+        """Task of each sample of the stream, (B,)."""
+        return tasks_of(labels, self.current_task, self.class_ends)
+
+    def context_size(self, targets: int) -> int:
+        """m for a batch of targets."""
+        return max(1, round(targets * self.args.context_share))
+
+    def normalise(self, images: torch.Tensor) -> torch.Tensor:
+        """Raw images as evaluation sees them; the MNIST family has nothing to normalise."""
+        return apply_transform(images, getattr(self, "normalization_transform", None))
+
+
+def scaled_step(optimiser: torch.optim.Optimizer, factor: float) -> None:
+    """A step with all learning rates times `factor`; a scheduler never sees the difference."""
+    rates = [group["lr"] for group in optimiser.param_groups]
+    for group, rate in zip(optimiser.param_groups, rates, strict=True):
+        group["lr"] = rate * factor
+    optimiser.step()
+    for group, rate in zip(optimiser.param_groups, rates, strict=True):
+        group["lr"] = rate

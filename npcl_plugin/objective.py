@@ -1,0 +1,125 @@
+"""The terms of the loss (paper, equations 5 to 8) and of our four extensions.
+
+Every function returns a scalar; weights are applied where the terms are summed (`total`).
+Where the paper is silent: KL is closed-form; the JS divergence, which has no closed form
+between Gaussians, is replaced by the mean KL to the Gaussian with averaged mean and averaged
+standard deviation (0 iff equal, symmetric, finite).
+"""
+import math
+from typing import Literal
+
+import torch
+from torch.distributions import Independent, kl_divergence
+from torch.nn import functional as F
+
+from npcl_plugin.latents import Cells, gaussian
+
+# How divergences of K cells (tasks of sets) over O units become one number. `sum`: over tasks
+# and units. `sample`: over units, tasks weighted by their share of the samples, which is what
+# 1/(|D|+|M|) sum_samples of equation 8 gives. `mean`: `sample`, averaged over units.
+Reduction = Literal["sum", "sample", "mean"]
+
+
+def cell_weights(cells: Cells, size: int, how: Reduction) -> torch.Tensor:
+    """Weight of each cell's divergence (K,); sets count by their share of the targets."""
+    share = cells.count / cells.count.sum()  # (K,)
+    if how == "sum":
+        return set_shares(cells)[cells.sets]
+    return share / size if how == "mean" else share
+
+
+def set_shares(cells: Cells) -> torch.Tensor:
+    """Part of all targets that each set has, (G,)."""
+    counts = cells.count.new_zeros(cells.n_sets).index_add(0, cells.sets, cells.count)
+    return counts / cells.count.sum()
+
+
+def kl(posterior: Independent, prior: Independent) -> torch.Tensor:
+    """Closed-form KL of diagonal Gaussians, summed over the O units: the batch shape."""
+    return kl_divergence(posterior, prior)
+
+
+def js(first: Independent, second: Independent) -> torch.Tensor:
+    """Our stand-in for the Jensen-Shannon divergence (see above): the batch shape."""
+    a, b = first.base_dist, second.base_dist
+    middle = gaussian((a.loc + b.loc) / 2, (a.scale + b.scale) / 2)
+    return (kl(first, middle) + kl(second, middle)) / 2
+
+
+def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """-E_q [log p(y | x, z)]: mean over draws and targets of (S, B, C) logits."""
+    repeated = labels.expand(len(logits), -1)  # (S, B)
+    return F.cross_entropy(logits.flatten(0, 1), repeated.reshape(-1))
+
+
+def task_divergence(posterior: Independent, prior: Independent, cells: Cells,
+                    how: Reduction) -> torch.Tensor:
+    """D^t of equation 5, averaged over draws and combined over cells; both batch (N, K)."""
+    weights = cell_weights(cells, posterior.event_shape[0], how)
+    return (kl(posterior, prior).mean(0) * weights).sum()
+
+
+def global_divergence(posterior: Independent, prior: Independent, cells: Cells,
+                      how: Reduction) -> torch.Tensor:
+    """D^G of equation 5; both batch (G,), sets weighted by their share of the targets."""
+    value = (kl(posterior, prior) * set_shares(cells)).sum()
+    return value / posterior.event_shape[0] if how == "mean" else value
+
+
+def global_regulariser(now: Independent, then: Independent, how: Reduction) -> torch.Tensor:
+    """GR, equation 6: the replayed set's global distribution against the recorded one."""
+    value = js(now, then)
+    return value / now.event_shape[0] if how == "mean" else value
+
+
+def task_regulariser(now: Independent, then: Independent, share: torch.Tensor,
+                     how: Reduction) -> torch.Tensor:
+    """TR, equation 7, for the past tasks among the replayed samples.
+
+    Args:
+        now: batch (N, P) of the P past tasks.
+        then: batch (P,), recorded when each task was new.
+        share: (P,) part of the replayed samples that belongs to each.
+    """
+    per_task = js(now, then.expand(now.batch_shape)).mean(0)  # (P,)
+    if how == "sum":
+        return per_task.sum()
+    value = (per_task * share).sum()
+    return value / now.event_shape[0] if how == "mean" else value
+
+
+def task_marginal(logits: torch.Tensor, labels: torch.Tensor,
+                  present: torch.Tensor) -> torch.Tensor:
+    """Ours: -log (1/T') sum_t p(y | x, z_t), the likelihood with the task unknown.
+
+    Args:
+        logits: (K, S, B, C) of a few draws under the head of every cell.
+        present: (K, B) whether a cell is in the target's own set.
+    """
+    log_prob = F.log_softmax(logits, dim=-1)
+    picked = log_prob.gather(-1, labels.expand(logits.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+    picked = picked.masked_fill(~present.unsqueeze(1), -math.inf)  # (K, S, B)
+    count = present.sum(0) * logits.shape[1]  # (B,)
+    return -(picked.flatten(0, 1).logsumexp(0) - count.log()).mean()
+
+
+def head_contrast(logits: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
+    """Ours: KL(uniform || p) under the wrong heads, averaged over heads, draws and targets.
+
+    Args:
+        logits: (K, S, B, C) under the head of every cell.
+        wrong: (K, B) cells of the target's set that are not its own; without any it is 0.
+    """
+    log_prob = F.log_softmax(logits, dim=-1)
+    distance = -log_prob.mean(-1).mean(1) - math.log(logits.shape[-1])  # (K, B)
+    return (distance * wrong).sum() / wrong.sum().clamp_min(1)
+
+
+def dark_replay(logits: torch.Tensor, stored: torch.Tensor) -> torch.Tensor:
+    """Ours: squared distance of the mean logits over the draws (S, B, C) to stored (B, C)."""
+    return F.mse_loss(logits.mean(0), stored)
+
+
+def total(terms: dict[str, torch.Tensor], weights: dict[str, float]) -> torch.Tensor:
+    """Equation 8: the weighted sum of the terms; cross-entropy has weight 1."""
+    return sum(weights.get(name, 1.0) * value for name, value in terms.items())

@@ -1,0 +1,107 @@
+"""Run the plugin in a Mammoth checkout that knows nothing of plugins.
+
+`launch` registers the models and runs the checkout's own main.py; `link` leaves a one-line file
+for each model and its settings there, so that its `main.py --model npcl` works by itself;
+`unlink` takes them away again.
+"""
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from npcl_plugin import BACKBONES, MODELS
+from npcl_plugin.contract import offer
+from npcl_plugin.settings import published, read_settings
+
+HERE = Path(__file__).resolve().parent
+_MARK = "# Written by `python -m npcl_plugin link`; `unlink` removes it."
+_CLASSES = {"npcl": "NPCL", "st_npcl": "STNPCL", "anp": "ANP", "np": "NP",
+            "npcl_plus": "NPCLPlus"}
+_FLAG_OF_HARNESS = ("lr", "batch_size", "n_epochs")
+
+
+class LinkError(ValueError):
+    """The folder is no Mammoth checkout, or a file of somebody else stands in the way."""
+
+
+def find_checkout(path: str | None) -> Path:
+    """The checkout: as given, else $MAMMOTH_PATH, else the current folder.
+
+    Raises:
+        LinkError: it has no main.py and models/.
+    """
+    folder = Path(path or os.environ.get("MAMMOTH_PATH") or ".").resolve()
+    if not (folder / "main.py").is_file() or not (folder / "models").is_dir():
+        raise LinkError(f"Expected a Mammoth checkout (with main.py and models/), but {folder} is "
+                        "none; give --mammoth PATH or set MAMMOTH_PATH.")
+    return folder
+
+
+def published_flags(words: Sequence[str]) -> list[str]:
+    """Learning rate, batch size and epochs of our settings, where the user gave none."""
+    given = dict(zip(words[:-1], words[1:], strict=True))
+    model = (given.get("--model") or "").replace("-", "_")
+    if model not in MODELS or "--dataset" not in given:
+        return []
+    known = published(HERE / "models" / "config" / f"{model}.yaml", given["--dataset"],
+                      int(given.get("--buffer_size") or 0) or None)
+    return [word for name in _FLAG_OF_HARNESS if name in known and f"--{name}" not in given
+            for word in (f"--{name}", str(known[name]))]
+
+
+def launch(checkout: Path, words: Sequence[str]) -> None:
+    """Run the checkout's main.py with our models registered; nothing in it is touched."""
+    sys.path[:] = [str(checkout), *(p for p in sys.path if p not in ("", str(checkout))),
+                   str(HERE.parent)]
+    offer(MODELS, BACKBONES)
+    sys.argv = [str(checkout / "main.py"), *words, *published_flags(words)]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+def link(checkout: Path) -> list[Path]:
+    """Write the shims and settings; returns their paths.
+
+    Raises:
+        LinkError: another file has such a name; nothing is written then.
+    """
+    shims = _shims(checkout)
+    for path in shims:
+        if path.exists() and not _ours(path):
+            raise LinkError(f"{path} exists and is not ours; move it away first.")
+    for path, text in shims.items():
+        path.write_text(text, encoding="utf-8")
+    return list(shims)
+
+
+def unlink(checkout: Path) -> list[Path]:
+    """Remove what `link` wrote; files of others stay."""
+    removed = [path for path in _shims(checkout) if path.exists() and _ours(path)]
+    for path in removed:
+        path.unlink()
+    return removed
+
+
+def _ours(path: Path) -> bool:
+    return path.read_text(encoding="utf-8").startswith(_MARK)
+
+
+def _shims(checkout: Path) -> dict[Path, str]:
+    """path -> contents of every file that `link` writes."""
+    files = {}
+    for name, kind in _CLASSES.items():
+        line = (f"import sys; sys.path.append({str(HERE.parent)!r}); "
+                f"from npcl_plugin.models.{name} import {kind}  # noqa")
+        files[checkout / "models" / f"{name}.py"] = f"{_MARK}\n{line}\n"
+        files[checkout / "models" / "config" / f"{name}.yaml"] = _settings(name)
+    return files
+
+
+def _settings(name: str) -> str:
+    """Our settings without what upstream's reader would take for an argument."""
+    import yaml
+
+    content = read_settings(HERE / "models" / "config" / f"{name}.yaml")
+    benchmarks = {key: {k: v for k, v in value.items() if k != "source"}
+                  for key, value in content.items() if not key.endswith("-il")}
+    return f"{_MARK}\n{yaml.safe_dump(benchmarks, sort_keys=False)}"

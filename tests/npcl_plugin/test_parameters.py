@@ -1,0 +1,44 @@
+"""Parameter counts, beside the paper's (table 4)."""
+import pytest
+
+from backbone import get_backbone_class
+from npcl_plugin.network import NPNetwork, Plan
+
+# (backbone, tasks, classes, plan) -> the paper's count of NPCL and of ER, and ours of NPCL.
+SETTINGS = {
+    "S-CIFAR-10": ("resnet18", 5, 10, (256, 2, True, 4), 19_397_706, 11_173_962),
+    "S-CIFAR-100": ("resnet18", 10, 100, (256, 2, True, 4), 24_091_556, 11_220_132),
+    "P/R-MNIST": ("mnistmlp", 20, 10, (32, 1, False, 2), 162_166, 89_610),
+}
+
+
+def expected_process(features, tasks, classes, size, depth, norm):
+    """Counted by hand, part by part."""
+    def mlp(n_in, n_out, layers):
+        total, width = 0, n_in
+        for _ in range(layers):
+            total += width * size + size + (2 * size if norm else 0)
+            width = size
+        return total + width * n_out + n_out
+
+    square = size * size + size
+    sample = mlp(features + classes, size, depth)
+    taskwise = 4 * square + 2 * size
+    across = 4 * square + 2 * size
+    psi_global, psi_task = 2 * mlp(size, size, depth), 2 * mlp(2 * size, size, depth)
+    cross = 2 * (features * size + size) + 2 * square + 2 * size
+    return (2 * sample + across + psi_global + across + cross
+            + tasks * (taskwise + psi_task) + mlp(features + 2 * size, classes, depth))
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_parameters_are_what_the_parts_add_up_to(setting):
+    name, tasks, classes, (size, depth, norm, heads), paper, paper_er = SETTINGS[setting]
+    net = NPNetwork(get_backbone_class(name)(num_classes=classes))
+    backbone = sum(p.numel() for p in net.parameters())
+    assert backbone == paper_er
+    net.configure(Plan(tasks, classes, size, depth, norm, heads))
+    process = sum(p.numel() for p in net.process_parameters())
+    print(f"{setting}: backbone {backbone:,}, ours {backbone + process:,}, paper {paper:,}")
+    assert process == expected_process(net.n_features, tasks, classes, size, depth, norm)
+    assert sum(p.numel() for p in net.parameters()) == backbone + process

@@ -1,0 +1,209 @@
+"""What must hold whatever the numbers are."""
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nets import FAMILY, network, samples
+
+from npcl_plugin import objective
+from npcl_plugin.context import covering_rows, misdirect, rows_per_class
+from npcl_plugin.inference import Draws, answer, prepare
+from npcl_plugin.latents import draw, gaussian, group_rows
+
+seeds = st.integers(0, 10**6)
+QUICK = settings(max_examples=15, deadline=None)
+
+
+def some_gaussian(seed, size=6):
+    g = torch.Generator().manual_seed(seed)
+    return gaussian(torch.randn(size, generator=g).double() * 3,
+                    0.1 + 0.9 * torch.rand(size, generator=g).double())
+
+
+@QUICK
+@given(seeds, seeds)
+def test_kl_is_positive_and_zero_iff_equal(a, b):
+    p, q = some_gaussian(a), some_gaussian(b)
+    assert objective.kl(p, p).abs() < 1e-12
+    assert (objective.kl(p, q) > 1e-9) == (a != b)
+
+
+@QUICK
+@given(seeds, seeds)
+def test_js_is_symmetric_finite_and_zero_iff_equal(a, b):
+    p, q = some_gaussian(a), some_gaussian(b)
+    value = objective.js(p, q)
+    assert torch.isfinite(value)
+    torch.testing.assert_close(value, objective.js(q, p))
+    assert objective.js(p, p).abs() < 1e-12
+    assert (value > 1e-9) == (a != b)
+
+
+def test_js_stays_finite_for_distant_distributions():
+    far = gaussian(torch.full((4,), 1e4), torch.full((4,), 0.1))
+    assert torch.isfinite(objective.js(far, gaussian(torch.zeros(4), torch.ones(4))))
+
+
+@pytest.mark.parametrize("kind", FAMILY)
+@QUICK
+@given(seed=seeds)
+def test_latents_do_not_depend_on_the_order_of_the_set(kind, seed):
+    net = network(kind)
+    x, labels, tasks, _ = samples(seed=seed)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    one, two = net.latent(x, labels, tasks), net.latent(x[order], labels[order], tasks[order])
+    for a, b in ((one.summary, two.summary),
+                 *([(one.globally.mean, two.globally.mean)] if one.globally else [])):
+        if a is not None:
+            torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", FAMILY)
+def test_answers_do_not_depend_on_the_order_of_context_or_targets(kind):
+    net = network(kind)
+    net.n_heads.fill_(3)
+    x, labels, tasks, _ = samples()
+    images = torch.randn(5, 7).double()
+
+    def logits(order, targets):
+        ready = prepare(net, (x[order], labels[order], tasks[order]), Draws(4), seed=3)
+        return net.decode(targets, net.deterministic.attend(ready.summary, targets), ready.z)
+
+    plain = logits(torch.arange(len(x)), images)
+    torch.testing.assert_close(logits(torch.randperm(len(x)), images), plain, rtol=0, atol=1e-9)
+    order = torch.randperm(5)
+    torch.testing.assert_close(logits(torch.arange(len(x)), images[order]), plain[:, :, order],
+                               rtol=0, atol=1e-9)
+
+
+def test_padding_never_leaks_between_tasks():
+    net = network()
+    x, labels, tasks, _ = samples(rows=14)
+    before = net.latent(x, labels, tasks).summary
+    alone = torch.stack([net.latent(x[tasks == t], labels[tasks == t], tasks[tasks == t]).summary[0]
+                         for t in range(3)])
+    torch.testing.assert_close(before, alone, rtol=0, atol=1e-10)
+    moved = x.clone()
+    moved[tasks == 1] += 5
+    after = net.latent(moved, labels, tasks).summary
+    torch.testing.assert_close(after[[0, 2]], before[[0, 2]], rtol=0, atol=1e-10)
+    assert (after[1] - before[1]).abs().max() > 1e-3
+
+
+@QUICK
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=40))
+def test_grouping_keeps_every_row_once(tasks):
+    groups = group_rows(torch.tensor(tasks))
+    rows = torch.arange(len(tasks), dtype=torch.float64).unsqueeze(1) + 1
+    packed = groups.pack(rows)
+    torch.testing.assert_close(groups.unpack(packed), rows)
+    assert int(groups.mask.sum()) == len(tasks)
+    assert float(packed.sum()) == float(rows.sum())
+    for k, task in enumerate(groups.tasks.tolist()):
+        mine = [i + 1.0 for i, t in enumerate(tasks) if t == task]
+        assert groups.mean(packed)[k].item() == pytest.approx(sum(mine) / len(mine))
+
+
+def test_the_number_of_draws_changes_the_variance_not_the_mean():
+    source = some_gaussian(1)
+    means = {n: torch.stack([draw(source, n).mean(0) for _ in range(3000)]) for n in (2, 20)}
+    error = source.base_dist.scale / math.sqrt(2 * 3000)
+    for values in means.values():
+        assert ((values.mean(0) - source.mean).abs() < 5 * error).all()
+    ratio = means[2].var(0) / means[20].var(0)
+    assert ((ratio > 8) & (ratio < 12.5)).all()
+
+
+@QUICK
+@given(seeds)
+def test_entropy_selection_equals_brute_force(seed):
+    logits = torch.randn(4, 3, 6, 5, generator=torch.Generator().manual_seed(seed)).double() * 3
+    got = answer(logits, "entropy")
+    for b in range(6):
+        totals = []
+        for t in range(4):
+            total = 0.0
+            for s in range(3):
+                p = torch.softmax(logits[t, s, b], 0)
+                total -= sum(float(v) * math.log(float(v)) for v in p)
+            totals.append(total)
+        best = min(range(4), key=totals.__getitem__)
+        assert int(got.head[b]) == best
+        expected = sum(torch.softmax(logits[best, s, b], 0) for s in range(3)) / 3
+        torch.testing.assert_close(got.probs[b], expected)
+
+
+@pytest.mark.parametrize("mode", ["entropy", "mixture", "naive", "variance", "energy", "max_prob"])
+def test_every_mode_gives_probabilities_and_follows_its_rule(mode):
+    logits = torch.randn(4, 3, 6, 5).double() * 3
+    got = answer(logits, mode)
+    torch.testing.assert_close(got.probs.sum(1), torch.ones(6).double())
+    p = logits.softmax(-1)
+    expected = {
+        "mixture": p.mean((0, 1)), "naive": logits.mean((0, 1)).softmax(-1),
+        "variance": p.var(1, unbiased=False).sum(-1).argmin(0),
+        "energy": (-logits.exp().sum(-1).log().mean(1)).argmin(0),
+        "max_prob": p.mean(1).max(-1).values.argmax(0),
+        "entropy": (-(p * p.log()).sum(-1).sum(1)).argmin(0)}[mode]
+    torch.testing.assert_close(got.probs if expected.dim() == 2 else got.head, expected)
+
+
+def test_the_oracle_head_answers_alone():
+    logits = torch.randn(4, 3, 6, 5).double()
+    heads = torch.tensor([0, 1, 2, 3, 0, 1])
+    got = answer(logits, "mixture", heads)
+    expected = torch.stack([logits[h, :, b].softmax(-1).mean(0) for b, h in enumerate(heads)])
+    torch.testing.assert_close(got.probs, expected)
+
+
+@QUICK
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(1, 70))
+def test_context_rows_cover_every_task(tasks, count):
+    rows = covering_rows(torch.tensor(tasks), count)
+    assert len(rows) == len(set(rows.tolist()))
+    assert {tasks[i] for i in rows.tolist()} == set(tasks)
+    assert len(rows) == min(max(count, len(set(tasks))), len(tasks))
+
+
+@QUICK
+@given(st.lists(st.integers(-1, 5), min_size=1, max_size=80), st.integers(1, 12))
+def test_context_dataset_has_its_number_a_class(labels, count):
+    rows = rows_per_class(torch.tensor(labels), count).tolist()
+    assert len(rows) == len(set(rows))
+    for label in set(labels):
+        chosen = sum(labels[i] == label for i in rows)
+        assert chosen == (0 if label < 0 else min(count, labels.count(label)))
+
+
+@QUICK
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=20), seeds)
+def test_noisy_context_never_reaches_its_own_encoder(tasks, seed):
+    torch.manual_seed(seed)
+    wrong = misdirect(torch.tensor(tasks), 4).tolist()
+    assert all(a != b and 0 <= b < 4 for a, b in zip(tasks, wrong, strict=True))
+
+
+def test_extensions_agree_with_their_definitions():
+    logits, labels = torch.randn(3, 2, 4, 5).double(), torch.tensor([0, 4, 2, 1])
+    heads = torch.tensor([0, 1, 2, 0])
+    present = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0], [0, 1, 1, 0]]).bool()  # (K, B)
+    p = logits.softmax(-1)
+    marginal = 0.0
+    for b in range(4):
+        seen = [float(p[t, s, b, labels[b]]) for t in range(3) for s in range(2) if present[t, b]]
+        marginal -= math.log(sum(seen) / len(seen)) / 4
+    got = objective.task_marginal(logits, labels, present)
+    assert got.item() == pytest.approx(marginal)
+    own = torch.arange(3).unsqueeze(1) == heads
+    wrong = [sum(math.log(1 / 5 / float(p[t, s, b, c])) / 5 for c in range(5))
+             for t in range(3) for s in range(2) for b in range(4)
+             if present[t, b] and t != heads[b]]
+    got = objective.head_contrast(logits, present & ~own)
+    assert got.item() == pytest.approx(sum(wrong) / len(wrong))
+    assert objective.head_contrast(logits[:1], ~own[:1] & False).item() == 0
+    assert objective.head_contrast(torch.zeros(3, 2, 4, 5), ~own).item() == pytest.approx(0)
+    stored = torch.randn(4, 5).double()
+    assert objective.dark_replay(logits[0], stored).item() == pytest.approx(
+        float(((logits[0].mean(0) - stored) ** 2).mean()))

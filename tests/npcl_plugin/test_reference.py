@@ -1,0 +1,168 @@
+"""The vectorised code against loops written from the paper's equations, in float64."""
+import pytest
+import torch
+from nets import network, samples
+from reference import js as slow_js
+from reference import training_pass as slow_pass
+
+from npcl_plugin import objective
+from npcl_plugin.distribution_memory import RunningAverages
+from npcl_plugin.latents import gaussian
+from npcl_plugin.network import Draws
+
+N, M = 3, 2
+CASES = [("npcl", {}), ("npcl", {"norm": True, "depth": 2}), ("npcl", {"residual": True}),
+         ("st_npcl", {}), ("anp", {}), ("np", {"norm": True, "depth": 2})]
+
+
+def noises(net, present):
+    """The noise that `training_pass` draws after torch.manual_seed(1), for the loops."""
+    torch.manual_seed(1)
+    size, plan = net.plan.size, net.plan
+    if not plan.has_task:
+        return torch.randn(N * M, size, dtype=torch.float64), None
+    first = torch.randn(N, size, dtype=torch.float64) if plan.has_global else None
+    n, m = (N, M) if plan.has_global else (1, N * M)
+    second = torch.randn(m, n, len(present), size, dtype=torch.float64)
+    return first, {(i, j, t): second[i, j, k] for i in range(m) for j in range(n)
+                   for k, t in enumerate(present)}
+
+
+def fast_terms(out, labels, weights):
+    terms = {"ce": objective.cross_entropy(out.logits, labels)}
+    if out.posterior_task is not None:
+        terms["d_task"] = objective.task_divergence(out.posterior_task, out.prior_task,
+                                                    out.cells, "sum")
+    if out.posterior_global is not None:
+        terms["d_global"] = objective.global_divergence(out.posterior_global, out.prior_global,
+                                                        out.cells, "sum")
+    return terms, objective.total(terms, weights)
+
+
+@pytest.mark.parametrize("kind, changes", CASES)
+def test_training_pass_agrees_with_the_equations(kind, changes):
+    net = network(kind, **changes)
+    x, labels, tasks, context = samples()
+    present = sorted(set(tasks.tolist()))
+    noise = noises(net, present)
+    torch.manual_seed(1)
+    out = net.training_pass(x, labels, tasks, context, Draws(N, M))
+    logits, slow, _, _ = slow_pass(net, x, labels, tasks, context, *noise)
+    expected = torch.stack([torch.stack(row) for row in logits])
+    torch.testing.assert_close(out.logits, expected, rtol=0, atol=1e-8)
+    weights = {"d_task": 0.1, "d_global": 0.05}
+    terms, loss = fast_terms(out, labels, weights)
+    if "d_task" in slow:
+        slow["d_task"] = sum(slow["d_task"].values())
+    assert set(terms) == set(slow)
+    for name, value in slow.items():
+        torch.testing.assert_close(terms[name], value, rtol=0, atol=1e-8)
+    slow_loss = sum(weights.get(name, 1.0) * value for name, value in slow.items())
+    parameters = [p for p in net.parameters() if p.requires_grad]
+    fast_grads = torch.autograd.grad(loss, parameters, allow_unused=True)
+    slow_grads = torch.autograd.grad(slow_loss, parameters, allow_unused=True)
+    for (name, _), fast, exact in zip(net.named_parameters(), fast_grads, slow_grads, strict=True):
+        fast = torch.zeros(()) if fast is None else fast
+        exact = torch.zeros_like(fast) if exact is None else exact
+        assert (fast - exact).abs().max() < 1e-5, name
+
+
+def test_decoding_from_the_context_is_equation_5():
+    net = network()
+    x, labels, tasks, context = samples()
+    first, second = noises(net, [0, 1, 2])
+    torch.manual_seed(1)
+    out = net.training_pass(x, labels, tasks, context, Draws(N, M), from_context=True)
+    logits, _, _, _ = slow_pass(net, x, labels, tasks, context, first, second, from_context=True)
+    expected = torch.stack([torch.stack(row) for row in logits])
+    torch.testing.assert_close(out.logits, expected, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("how", ["sum", "sample", "mean"])
+@pytest.mark.parametrize("kind", ["npcl", "st_npcl", "anp", "np"])
+def test_two_sets_in_one_pass_do_not_see_each_other(kind, how):
+    net = network(kind)
+    x, labels, tasks, context = samples(rows=12)
+    x2, labels2, tasks2, context2 = samples(rows=9, seed=3)
+    torch.manual_seed(1)
+    both = net.training_pass(
+        torch.cat((x, x2)), torch.cat((labels, labels2)), torch.cat((tasks, tasks2)),
+        torch.cat((context, context2 + 12)), Draws(1, 1),
+        torch.cat((torch.zeros(12), torch.ones(9))).long())
+    cells = (both.cells, both.posterior_task, both.prior_task)
+    torch.manual_seed(1)
+    size, (first, second) = 8, ((0, 3), (3, 6))
+    noise_global = torch.randn(1, 2, size, dtype=torch.float64) if net.plan.has_global else None
+    noise_task = torch.randn(1, 1, 6, size, dtype=torch.float64) if net.plan.has_task else None
+    expected, slow, shares = [], [], (12 / 21, 9 / 21)
+    for k, (low, data) in enumerate(((first[0], (x, labels, tasks, context)),
+                                     (second[0], (x2, labels2, tasks2, context2)))):
+        logits, terms, _, _ = slow_pass(
+            net, *data, None if noise_global is None else noise_global[:, k],
+            None if noise_task is None else {(0, 0, t): noise_task[0, 0, low + t]
+                                             for t in range(3)})
+        expected.append(torch.stack(logits[0]))
+        slow.append((data[2], terms))
+    torch.testing.assert_close(both.logits[0], torch.cat(expected), rtol=0, atol=1e-8)
+    if net.plan.has_task:
+        weights = {"sum": lambda t, ts, s: s, "sample": lambda t, ts, s: s * share_of(t, ts),
+                   "mean": lambda t, ts, s: s * share_of(t, ts) / size}[how]
+        total = sum(weights(t, ts, s) * d for (ts, terms), s in zip(slow, shares, strict=True)
+                    for t, d in terms["d_task"].items())
+        got = objective.task_divergence(cells[1], cells[2], cells[0], how)
+        torch.testing.assert_close(got, total, rtol=0, atol=1e-6)
+    if net.plan.has_global:
+        total = sum(s * terms["d_global"] for (_, terms), s in zip(slow, shares, strict=True))
+        got = objective.global_divergence(both.posterior_global, both.prior_global, cells[0], how)
+        torch.testing.assert_close(got, total / (size if how == "mean" else 1), rtol=0, atol=1e-6)
+
+
+def share_of(task, tasks):
+    return float((tasks == task).sum()) / len(tasks)
+
+
+@pytest.mark.parametrize("how", ["sum", "sample", "mean"])
+def test_regularisers_agree_with_equations_6_and_7(how):
+    net = network()
+    x, labels, tasks, context = samples()
+    noise = noises(net, [0, 1, 2])
+    torch.manual_seed(1)
+    out = net.training_pass(x, labels, tasks, context, Draws(N, M))
+    _, _, posteriors, slow_global = slow_pass(net, x, labels, tasks, context, *noise)
+    then = [(torch.randn(8).double(), 0.1 + torch.rand(8).double()) for _ in range(4)]
+    expected = slow_js(slow_global, then[3])
+    now = out.posterior_global.base_dist
+    got = objective.global_regulariser(gaussian(now.loc[0], now.scale[0]), gaussian(*then[3]), how)
+    torch.testing.assert_close(got, expected / (8 if how == "mean" else 1), rtol=0, atol=1e-8)
+    stacked = gaussian(torch.stack([t[0] for t in then[:3]]), torch.stack([t[1] for t in then[:3]]))
+    got = objective.task_regulariser(out.posterior_task, stacked,
+                                     out.cells.count / len(tasks), how)
+    per_task = [sum(slow_js(posteriors[n][t], then[t]) for n in range(N)) / N for t in range(3)]
+    share = [(tasks == t).sum() / len(tasks) for t in range(3)]
+    weighted = sum(d * w for d, w in zip(per_task, share, strict=True))
+    expected = {"sum": sum(per_task), "sample": weighted, "mean": weighted / 8}[how]
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-6)
+
+
+def test_memory_after_a_task_is_the_average_of_the_batches():
+    net = network()
+    batches = [samples(seed=seed) for seed in range(4)]
+    averages = RunningAverages(3, torch.tensor([1]))
+    slow_global, slow_task = [], []
+    for i, (x, labels, tasks, context) in enumerate(batches):
+        noise = noises(net, [0, 1, 2])
+        torch.manual_seed(1)
+        encoding = net.latent(x, labels, tasks)
+        of_tasks, _ = net.sample_latents(encoding, Draws(N, M))
+        averages.add(encoding.globally, of_tasks, encoding.groups.tasks)
+        _, _, posteriors, global_q = slow_pass(net, x, labels, tasks, context, *noise)
+        slow_global.append(torch.stack(global_q))
+        slow_task.append(sum(torch.stack(posteriors[n][1]) for n in range(N)) / N)
+        assert averages.batches == i + 1
+    net.memory.record(averages)
+    expected = sum(slow_global) / 4
+    torch.testing.assert_close(torch.stack((net.memory.global_mean, net.memory.global_sd)),
+                               expected, rtol=0, atol=1e-8)
+    torch.testing.assert_close(torch.stack((net.memory.task_mean[1], net.memory.task_sd[1])),
+                               sum(slow_task) / 4, rtol=0, atol=1e-8)
+    assert net.memory.recorded.tolist() == [False, True, False]
