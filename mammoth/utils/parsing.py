@@ -21,6 +21,7 @@ from utils.args import (
 )
 from utils.config import dataset_settings, model_config_path, model_settings
 from utils.errors import UsageError
+from utils.loggers import plain_args
 
 COMMAND_LINE = "command line"
 _CLASS_FIELDS = {"SETTING", "N_CLASSES_PER_TASK", "N_TASKS", "SIZE", "N_CLASSES", "AVAIL_SCHEDS",
@@ -194,7 +195,7 @@ def describe_settings(args: Namespace, sources: dict[str, str]) -> str:
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
     lines = [f"  {flag:<{widths[0]}}  {value:<{widths[1]}}  {source}"
              for flag, value, source in rows]
-    rest = ", ".join(f"{name}={_show(value)}" for name, value in sorted(vars(args).items())
+    rest = ", ".join(f"{name}={_show(value)}" for name, value in sorted(plain_args(args).items())
                      if name not in chosen and value not in (None, False, [], "")
                      and not name.startswith(("conf_", "ckpt_name")))
     defaults = textwrap.fill(f"defaults: {rest}", 100, initial_indent="  ",

@@ -24,7 +24,7 @@ def stop_after(run, steps):
     def counting(*args, **kwargs):
         counting.steps += 1
         if counting.steps == steps:
-            run.signal = signal.SIGTERM
+            run.stop.number = signal.SIGTERM
         return observe(*args, **kwargs)
 
     counting.steps = 0

@@ -13,17 +13,23 @@ def run(*words):
                           text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
+def table_of(process):
+    """The printed table: from its header line to the end."""
+    lines = process.stdout.splitlines()
+    return lines[next(i for i, line in enumerate(lines) if line.startswith("method ")):]
+
+
 def test_table_of_two_methods_and_second_call_repeats_nothing(tmp_path):
     words = ("--models", "sgd", "er", "--dataset", "seq-digits", "--buffer_size", 50, "--seeds", 1,
              "--base_path", tmp_path, "--checkpoint_path", tmp_path / "c", "--n_epochs", 2)
     first = run(*words)
     assert first.returncode == 0, first.stderr
-    table = first.stdout[first.stdout.index("method"):].splitlines()
+    table = table_of(first)
     assert len({len(line) for line in table if line.strip()}) == 1, "aligned"
     assert [line.split()[0] for line in table[2:4]] == ["sgd", "er"]
     assert float(table[3].split()[1]) > float(table[2].split()[1]) + 20
     again = run(*words)
-    assert again.stdout[again.stdout.index("method"):].splitlines() == table
+    assert table_of(again) == table
     assert len(list(tmp_path.glob("results/runs/*/*/*"))) == 2
 
 
