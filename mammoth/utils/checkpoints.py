@@ -149,6 +149,10 @@ def restore_loader(loader: Any, run: dict[str, Any], batch: int) -> None:
             loader.skip_batches(batch)
     else:
         loader.generator.set_state(state["generator"])
+        if batch:
+            _log.warning("This benchmark is read by an ordinary DataLoader, which cannot go on "
+                         "inside an epoch: the epoch starts anew, so the numbers will differ from "
+                         "an undisturbed run.")
 
 
 def newest_checkpoint(key: str) -> tuple[Path, dict[str, Any]] | None:

@@ -50,7 +50,6 @@ class Experiment:
         self.stop = StopRequest()
         self.n_tasks = 1 if args.joint else dataset.N_TASKS
         self.started = time.time()
-        self.final_accs: tuple[list[float], list[float]] | None = None
 
     def run(self) -> dict[str, Any]:
         """Train and evaluate everything; returns what result.json holds."""
