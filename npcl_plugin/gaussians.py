@@ -22,6 +22,14 @@ class Gaussian:
         """Some of the batch."""
         return Gaussian(self.mean[index], self.sd[index])
 
+    def unbind(self, dim: int) -> tuple["Gaussian", ...]:
+        """One for each index of a dimension of the batch."""
+        return tuple(map(Gaussian, self.mean.unbind(dim), self.sd.unbind(dim)))
+
+    def swap(self) -> "Gaussian":
+        """The first two dimensions of the batch exchanged."""
+        return Gaussian(self.mean.transpose(0, 1), self.sd.transpose(0, 1))
+
     @property
     def size(self) -> int:
         """O."""

@@ -95,15 +95,25 @@ class GaussianHeads(nn.Module):
 
     def forward(self, summary: torch.Tensor, tasks: torch.Tensor,
                 z_global: torch.Tensor | None = None) -> Gaussian:
-        """(n, O) of the tasks (n,) and z^G (n, N, O) -> batch (n, N); N is 1 without z^G."""
-        hidden = self.from_summary(summary.unsqueeze(1), tasks)  # (n, 1, 2 O)
+        """P summaries of each of n tasks, and the draws of z^G that all P share.
+
+        Args:
+            summary: (n, P, O).
+            tasks: (n,).
+            z_global: (n, N, O), or None, where N is 1.
+
+        Returns:
+            batch (n, P, N)
+        """
+        hidden = self.from_summary(summary, tasks).unsqueeze(2)  # (n, P, 1, 2 O)
         if self.from_global is not None:
-            hidden = hidden + self.from_global(z_global, tasks)  # (n, N, 2 O)
-        hidden = torch.cat(hidden.chunk(2, dim=-1))  # (2 n, N, O): means, deviations
-        both = torch.cat((tasks, tasks + self.count))
+            hidden = hidden + self.from_global(z_global, tasks).unsqueeze(1)  # (n, P, N, 2 O)
+        shape = hidden.shape[:3]
+        hidden = torch.cat(hidden.flatten(1, 2).chunk(2, dim=-1))  # (2 n, P N, O)
+        both = torch.cat((tasks, tasks + self.count))  # means, deviations
         if self.norm is not None:
             hidden = self.norm(hidden, both)
-        mean, raw = self.rest(torch.relu(hidden), both).chunk(2)
+        mean, raw = self.rest(torch.relu(hidden), both).unflatten(1, shape[1:]).chunk(2)
         return Gaussian(mean, 0.1 + 0.9 * torch.sigmoid(raw))
 
 
@@ -166,7 +176,7 @@ class SetsEncoding(NamedTuple):
     """Targets and contexts of all sets, as the latent path sees them."""
 
     cells: Cells
-    summary: torch.Tensor | None  # (2 K, O): of the targets of each cell, then of its context
+    summary: torch.Tensor | None  # (K, 2, O): of the targets of each cell and of its context
     globally: tuple[Gaussian, Gaussian] | None  # posterior and prior, each batch (G,)
 
 
@@ -232,7 +242,8 @@ class LatentEncoder(nn.Module):
         if self.taskwise is not None:
             rows = self.taskwise.within(rows, group_rows(layout.task),
                                         apart.unsqueeze(2) == apart.unsqueeze(1))
-            summary = mean_by(rows, layout.cell, 2 * len(layout.cells.tasks) + 1)[:-1]
+            means = mean_by(rows, layout.cell, 2 * len(layout.cells.tasks) + 1)[:-1]
+            summary = means.unflatten(0, (2, -1)).transpose(0, 1)  # (K, 2, O)
         if self.psi_global is None:
             return SetsEncoding(layout.cells, summary, None)
         if self.across is not None:
@@ -245,8 +256,8 @@ class LatentEncoder(nn.Module):
 
     def _psi_global(self, means: torch.Tensor) -> Gaussian:
         """(n, O) -> batch (n,)."""
-        only = torch.zeros(len(means), dtype=torch.long, device=means.device)
-        return self.psi_global(means, only)[:, 0]
+        only = torch.zeros(1, dtype=torch.long, device=means.device)
+        return self.psi_global(means[None], only)[0, :, 0]
 
     def of_tasks(self, encoding: Encoding, z_global: torch.Tensor | None) -> Gaussian | None:
         """q(z^t | z^G, set) for all tasks present: batch (N, T'); None without task latents.
@@ -257,7 +268,8 @@ class LatentEncoder(nn.Module):
         if self.psi_task is None:
             return None
         shared = None if z_global is None else z_global.expand(len(encoding.summary), -1, -1)
-        return self._psi_task(encoding.summary, shared, encoding.groups.tasks)
+        found = self.psi_task(encoding.summary.unsqueeze(1), encoding.groups.tasks, shared)
+        return found[:, 0].swap()
 
     def of_cells(self, encoding: SetsEncoding, z_global: torch.Tensor | None,
                  misdirected: torch.Tensor | None = None) \
@@ -270,18 +282,12 @@ class LatentEncoder(nn.Module):
         """
         if self.psi_task is None:
             return None, None
-        cells = encoding.cells
-        own = z_global
-        if z_global is not None:
-            sets = torch.cat((cells.sets, cells.sets))
-            own = z_global.transpose(0, 1).index_select(0, sets)  # (2 K, N, O)
-        encoders = torch.cat((cells.tasks, cells.tasks if misdirected is None else misdirected))
-        both = self._psi_task(encoding.summary, own, encoders)
-        half = len(cells.tasks)
-        return both[:, :half], both[:, half:]
-
-    def _psi_task(self, summary: torch.Tensor, z_global: torch.Tensor | None,
-                  encoders: torch.Tensor) -> Gaussian:
-        """(n, O), (n, N, O) or None, (n,) -> batch (N, n)."""
-        pair = self.psi_task(summary, encoders, z_global)  # batch (n, N)
-        return Gaussian(pair.mean.transpose(0, 1), pair.sd.transpose(0, 1))
+        cells, summary = encoding.cells, encoding.summary  # (K, 2, O)
+        own = None if z_global is None else \
+            z_global.transpose(0, 1).index_select(0, cells.sets)  # (K, N, O)
+        if misdirected is None:
+            posterior, prior = self.psi_task(summary, cells.tasks, own).unbind(1)  # (K, N) each
+            return posterior.swap(), prior.swap()
+        posterior = self.psi_task(summary[:, :1], cells.tasks, own)
+        prior = self.psi_task(summary[:, 1:], misdirected, own)
+        return posterior[:, 0].swap(), prior[:, 0].swap()

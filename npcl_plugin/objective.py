@@ -59,19 +59,18 @@ def global_regulariser(now: Gaussian, then: Gaussian, how: Reduction) -> torch.T
     return value / now.size if how == "mean" else value
 
 
-def task_regulariser(now: Gaussian, then: Gaussian, share: torch.Tensor,
+def task_regulariser(now: Gaussian, then: Gaussian, past: torch.Tensor, share: torch.Tensor,
                      how: Reduction) -> torch.Tensor:
     """TR, equation 7, for the past tasks among the replayed samples.
 
     Args:
-        now: batch (N, P) of the P past tasks.
-        then: batch (P,), recorded when each task was new.
-        share: (P,) part of the replayed samples that belongs to each.
+        now: batch (N, K) of all cells; computing a few too many is cheaper than picking.
+        then: batch (K,), recorded when each task was new.
+        past: (K,) which cells are replayed samples of a past task.
+        share: (K,) part of the replayed samples that belongs to each.
     """
-    per_task = js(now, then).mean(0)  # (P,)
-    if how == "sum":
-        return per_task.sum()
-    value = (per_task * share).sum()
+    weight = past.to(share.dtype) if how == "sum" else past * share
+    value = (js(now, then).mean(0) * weight).sum()
     return value / now.size if how == "mean" else value
 
 

@@ -8,6 +8,11 @@ from torch import nn
 from torch.nn import functional as F
 
 
+def chosen(stack: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
+    """The parameters of some tasks, (T, ...) -> (T', ...)."""
+    return stack if len(stack) == 1 else stack.index_select(0, tasks)
+
+
 class StackedLinear(nn.Module):
     """T linear layers.
 
@@ -31,10 +36,10 @@ class StackedLinear(nn.Module):
 
     def forward(self, x: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
         """(T', n, in), numbers of the tasks (T',) -> (T', n, out)."""
-        weight = self.weight.index_select(0, tasks)
+        weight = chosen(self.weight, tasks)
         if self.bias is None:
             return torch.bmm(x, weight)
-        return torch.baddbmm(self.bias.index_select(0, tasks).unsqueeze(1), x, weight)
+        return torch.baddbmm(chosen(self.bias, tasks).unsqueeze(1), x, weight)
 
 
 class StackedLayerNorm(nn.Module):
@@ -48,8 +53,8 @@ class StackedLayerNorm(nn.Module):
     def forward(self, x: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
         """(T', n, size) -> (T', n, size)."""
         normal = F.layer_norm(x, x.shape[-1:])
-        return torch.addcmul(self.bias.index_select(0, tasks).unsqueeze(1), normal,
-                             self.weight.index_select(0, tasks).unsqueeze(1))
+        return torch.addcmul(chosen(self.bias, tasks).unsqueeze(1), normal,
+                             chosen(self.weight, tasks).unsqueeze(1))
 
 
 class StackedMLP(nn.Module):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from npcl_plugin import objective
 from npcl_plugin.arguments import add_arguments, fill
@@ -162,9 +162,8 @@ class NPCL(ContinualModel):
             past = memory.recorded[cells.tasks] & (cells.sets == cells.n_sets - 1)  # (K,)
             if past.any():
                 terms["tr"] = objective.task_regulariser(
-                    out.posterior_task[:, past],
-                    memory.of_tasks(cells.tasks[past]), cells.count[past] / targets.replayed,
-                    args.divergence)
+                    out.posterior_task, memory.of_tasks(cells.tasks), past,
+                    cells.count / targets.replayed, args.divergence)
         return terms
 
     def step(self, terms: dict[str, torch.Tensor]) -> dict[str, float]:
@@ -175,7 +174,7 @@ class NPCL(ContinualModel):
         if all(map(math.isfinite, numbers)):
             self.opt.zero_grad()
             loss.backward()
-            clip_grad_norm_(self.net.process_parameters(), self.args.grad_cap, foreach=True)
+            cap_gradients(self.net.process_parameters(), self.args.grad_cap)
             factor = min(1.0, (self.steps + 1) / max(self.args.warmup, 1))
             scaled_step(self.opt, factor)
             self.steps += 1
@@ -236,6 +235,13 @@ class NPCL(ContinualModel):
     def normalise(self, images: torch.Tensor) -> torch.Tensor:
         """Raw images as evaluation sees them; the MNIST family has nothing to normalise."""
         return apply_transform(images, getattr(self, "normalization_transform", None))
+
+
+def cap_gradients(parameters: list[torch.nn.Parameter], cap: float) -> None:
+    """Scale the gradients down where their norm exceeds `cap`; otherwise leave them untouched."""
+    norm = get_total_norm([p.grad for p in parameters if p.grad is not None], foreach=True)
+    if norm > cap:
+        clip_grads_with_norm_(parameters, cap, norm, foreach=True)
 
 
 def scaled_step(optimiser: torch.optim.Optimizer, factor: float) -> None:

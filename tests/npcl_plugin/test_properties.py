@@ -6,11 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nets import FAMILY, network, samples
+from torch.distributions import Normal, kl_divergence
 
 from npcl_plugin import objective
 from npcl_plugin.context import covering_rows, misdirect, rows_per_class
-from npcl_plugin.inference import Draws, answer, prepare
 from npcl_plugin.gaussians import Gaussian, draw
+from npcl_plugin.inference import Draws, answer, prepare
 from npcl_plugin.latents import group_rows
 
 seeds = st.integers(0, 10**6)
@@ -40,6 +41,24 @@ def test_js_is_symmetric_finite_and_zero_iff_equal(a, b):
     torch.testing.assert_close(value, objective.js(q, p))
     assert objective.js(p, p).abs() < 1e-12
     assert (value > 1e-9) == (a != b)
+
+
+@QUICK
+@given(seeds, seeds)
+def test_divergences_and_their_gradients_agree_with_torch(a, b):
+    leaves = [t.requires_grad_() for g in (some_gaussian(a), some_gaussian(b))
+              for t in (g.mean, g.sd)]
+    ours = Gaussian(*leaves[:2]), Gaussian(*leaves[2:])
+    theirs = [Normal(g.mean, g.sd) for g in ours]
+    middle = Normal((leaves[0] + leaves[2]) / 2, (leaves[1] + leaves[3]) / 2)
+    expected = {objective.kl: kl_divergence(*theirs).sum(),
+                objective.js: sum(kl_divergence(n, middle).sum() for n in theirs) / 2}
+    for function, value in expected.items():
+        got = function(*ours)
+        torch.testing.assert_close(got, value)
+        for mine, other in zip(torch.autograd.grad(got, leaves),
+                               torch.autograd.grad(value, leaves, retain_graph=True), strict=True):
+            torch.testing.assert_close(mine, other, rtol=1e-6, atol=1e-8)
 
 
 def test_js_stays_finite_for_distant_distributions():
