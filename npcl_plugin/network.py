@@ -26,11 +26,12 @@ class Plan:
         n_tasks: T, number of task heads (1 in anp, np and joint training).
         n_classes: C.
         size: O, the latent size |o| of the paper.
-        depth: hidden layers of each perceptron.
+        depth: hidden layers of each perceptron of the encoders.
         norm: LayerNorm after each hidden layer.
         heads: attention heads.
         has_global, has_task, attention: see `latents.LatentEncoder`.
         residual: add the backbone's own classifier to the logits (our extension).
+        decoder_depth: hidden layers of the decoder, `depth` by default.
     """
 
     n_tasks: int
@@ -43,6 +44,7 @@ class Plan:
     has_task: bool = True
     attention: bool = True
     residual: bool = False
+    decoder_depth: int | None = None
 
 
 class Draws(NamedTuple):
@@ -101,7 +103,8 @@ class NPNetwork(MammothBackbone):
             plan.has_global, plan.has_task, plan.attention)
         self.deterministic = DeterministicEncoder(SampleEncoder(*shape), self.n_features,
                                                   plan.size, plan.heads, plan.attention)
-        self.decoder = Decoder(self.n_features, plan.size, plan.n_classes, plan.depth, plan.norm)
+        self.decoder = Decoder(self.n_features, plan.size, plan.n_classes, plan.depth
+                               if plan.decoder_depth is None else plan.decoder_depth, plan.norm)
         self.memory = DistributionMemory(plan.n_tasks, plan.size)
         self.register_buffer("n_heads", torch.zeros((), dtype=torch.long))
 

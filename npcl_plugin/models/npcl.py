@@ -65,7 +65,7 @@ class NPCL(ContinualModel):
         net.configure(Plan(
             n_heads, dataset.N_CLASSES, args.latent_size, args.np_depth, bool(args.np_norm),
             args.attention_heads, self.HAS_GLOBAL, self.HAS_TASK, self.ATTENTION,
-            bool(args.residual_decoder)))
+            bool(args.residual_decoder), args.decoder_depth))
         super().__init__(net, loss, args, transform, dataset)
         self.class_ends = ends
         self.steps = 0

@@ -142,10 +142,12 @@ def decode(net, x, r, z):
     """Logits of one target with one draw."""
     decoder = net.decoder
     whole = torch.cat((decoder.from_x.weight, decoder.from_r.weight, decoder.from_z.weight), 1)
-    hidden = whole @ torch.cat((x, r, z)) + decoder.from_x.bias
-    if isinstance(decoder.norm, torch.nn.LayerNorm):
-        hidden = layer_norm(hidden, decoder.norm.weight, decoder.norm.bias)
-    logits = sequential(decoder.rest, torch.relu(hidden))
+    logits = whole @ torch.cat((x, r, z)) + decoder.from_x.bias
+    if decoder.rest is not None:
+        hidden = logits
+        if isinstance(decoder.norm, torch.nn.LayerNorm):
+            hidden = layer_norm(hidden, decoder.norm.weight, decoder.norm.bias)
+        logits = sequential(decoder.rest, torch.relu(hidden))
     return logits + linear(net.backbone.classifier, x) if net.plan.residual else logits
 
 
