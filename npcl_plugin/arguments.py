@@ -53,7 +53,8 @@ def _add_network(parser: Any) -> None:
     add = parser.add_argument
     add("--latent_size", type=int, help="size of latents and layers (paper: |o|; 256 class-IL, 32 "
                                         "domain-IL)")
-    add("--np_depth", type=int, help="hidden layers of each MLP (paper: 2 class-IL, 1 domain-IL)")
+    add("--np_depth", type=int, help="hidden layers of each MLP of the encoders; 0: one linear "
+                                     "layer (paper: 2 class-IL; \"one 32-d layer\" domain-IL)")
     add("--decoder_depth", type=int, help="hidden layers of the decoder; 0: linear in x, r and z "
                                           "(the paper: an MLP classifier)")
     add("--np_norm", type=bool01, help="LayerNorm after each hidden layer (paper: class-IL only)")

@@ -70,7 +70,6 @@ class GaussianHeads(nn.Module):
 
     Their input is [summary; z^G], or the summary alone. The first layer is linear, so the
     summary's part is computed once and not once a draw, for mean and deviation together.
-    sd = 0.1 + 0.9 sigmoid(.): an exponential diverges to NaN within the first task.
 
     Args:
         count: T.
@@ -90,8 +89,8 @@ class GaussianHeads(nn.Module):
         for layer in (self.from_summary, self.from_global):
             if layer is not None:  # Xavier for the two layers of (n_in, O) that they make up
                 layer.initialise(n_in, size)
-        self.norm = StackedLayerNorm(2 * count, size) if norm else None
-        self.rest = StackedMLP(2 * count, size, size, size, depth - 1, norm)
+        self.norm = StackedLayerNorm(2 * count, size) if norm and depth else None
+        self.rest = StackedMLP(2 * count, size, size, size, depth - 1, norm) if depth else None
 
     def forward(self, summary: torch.Tensor, tasks: torch.Tensor,
                 z_global: torch.Tensor | None = None) -> Gaussian:
@@ -108,13 +107,20 @@ class GaussianHeads(nn.Module):
         hidden = self.from_summary(summary, tasks).unsqueeze(2)  # (n, P, 1, 2 O)
         if self.from_global is not None:
             hidden = hidden + self.from_global(z_global, tasks).unsqueeze(1)  # (n, P, N, 2 O)
+        if self.rest is None:
+            return spread_limited(*hidden.chunk(2, dim=-1))
         shape = hidden.shape[:3]
         hidden = torch.cat(hidden.flatten(1, 2).chunk(2, dim=-1))  # (2 n, P N, O)
         both = torch.cat((tasks, tasks + self.count))  # means, deviations
         if self.norm is not None:
             hidden = self.norm(hidden, both)
         mean, raw = self.rest(torch.relu(hidden), both).unflatten(1, shape[1:]).chunk(2)
-        return Gaussian(mean, 0.1 + 0.9 * torch.sigmoid(raw))
+        return spread_limited(mean, raw)
+
+
+def spread_limited(mean: torch.Tensor, raw: torch.Tensor) -> Gaussian:
+    """sd = 0.1 + 0.9 sigmoid(.): an exponential diverges to NaN within the first task."""
+    return Gaussian(mean, 0.1 + 0.9 * torch.sigmoid(raw))
 
 
 class Encoding(NamedTuple):

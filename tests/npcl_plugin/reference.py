@@ -112,6 +112,8 @@ def psi(heads, task, x):
     if heads.from_global is not None:
         weight = torch.cat((weight, heads.from_global.weight[task]))
     hidden = x @ weight + heads.from_summary.bias[task]
+    if heads.rest is None:
+        return hidden[:size], 0.1 + 0.9 * torch.sigmoid(hidden[size:])
     found = []
     for number, part in ((task, hidden[:size]), (heads.count + task, hidden[size:])):
         if heads.norm is not None:

@@ -12,7 +12,7 @@ from npcl_plugin.network import Draws
 
 N, M = 3, 2
 CASES = [("npcl", {}), ("npcl", {"norm": True, "depth": 2}), ("npcl", {"residual": True}),
-         ("npcl", {"decoder_depth": 0}),
+         ("npcl", {"decoder_depth": 0}), ("npcl", {"depth": 0}),
          ("st_npcl", {}), ("anp", {}), ("np", {"norm": True, "depth": 2})]
 
 
