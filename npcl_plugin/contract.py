@@ -18,6 +18,14 @@ _HOME = {
     "apply_transform": "utils.augmentations",
     "bool01": "utils",
     "get_dataset": "datasets",
+    # ours alone, for novel data
+    "UsageError": "utils.errors",
+    "MNIST": "datasets.utils.idx",
+    "FASHION_MNIST": "datasets.utils.idx",
+    "load_idx": "datasets.utils.idx",
+    "CIFAR10": "datasets.utils.cifar",
+    "CIFAR100": "datasets.utils.cifar",
+    "load_cifar": "datasets.utils.cifar",
 }
 _RENAMED = {"bool01": "binary_to_boolean_type"}
 
