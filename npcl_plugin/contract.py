@@ -59,6 +59,17 @@ def offer(models: Mapping[str, str], backbones: Mapping[str, str]) -> None:
                 importlib.import_module(module)  # its decorators register
 
 
+def mend_torchvision() -> None:
+    """Before an import of torchvision (torchmetrics does it): our harness knows how to make the
+    CUDA build of PyPI work beside a CPU torch; elsewhere it works or it does not."""
+    for module in ("utils.torchvision_compat", "mammoth.utils.torchvision_compat"):
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError:
+            continue
+        return
+
+
 def usage_error(message: str) -> Exception:
     """The harness's exception for a mistake of the user; upstream has none of its own."""
     try:

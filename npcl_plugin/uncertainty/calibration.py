@@ -8,6 +8,8 @@ Samples with equal scores are interchangeable, so none of them depends on their 
 """
 import numpy as np
 
+from npcl_plugin.contract import mend_torchvision
+
 BINS = 15
 
 
@@ -29,6 +31,7 @@ def ece(probs: np.ndarray, labels: np.ndarray, bins: int = BINS) -> float:
         return float("nan")
     if probs.shape[1] == 1:  # torchmetrics knows no such problem; the confidence is 1
         return float(np.mean(labels != 0))
+    mend_torchvision()
     import torch
     from torchmetrics.functional.classification import multiclass_calibration_error
 

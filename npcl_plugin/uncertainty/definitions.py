@@ -40,9 +40,9 @@ DEFINITIONS = {
                         "head.",
     "piw": "Prediction interval width: from the 2.5th to the 97.5th percentile over draws of the "
            "true class's probability.",
-    "piw_correct": "Mean PIW of samples whose majority vote over draws is right, under the head "
-                   "named.",
-    "piw_incorrect": "Mean PIW of samples whose majority vote over draws is wrong.",
+    "piw_correct": "Mean PIW of samples whose majority vote over draws is right; in the headline "
+                   "under the true task's head, as in the paper.",
+    "piw_incorrect": "Mean PIW of samples whose majority vote over draws is wrong; likewise.",
     "t_test": "Paired t-test over draws between the probabilities of the two most predicted "
               "classes; rejected: p < 0.05, the two differ.",
     "accuracy_rejected": "Accuracy of the majority vote where the test rejects equality.",

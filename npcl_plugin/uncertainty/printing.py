@@ -5,6 +5,8 @@ from typing import Any
 from npcl_plugin.uncertainty.definitions import DEFINITIONS
 
 _WIDTH = 100
+_SHORT = {"auroc": "P(novel scores higher than known)",
+          "fpr95": "Share of novel below the score that 95 % of known stay below"}
 
 
 def definition_of(name: str) -> str:
@@ -12,7 +14,7 @@ def definition_of(name: str) -> str:
     for kind in ("auroc", "fpr95"):
         if name.startswith(f"{kind}_"):
             score = DEFINITIONS[name.removeprefix(f"{kind}_")].removeprefix("Score: ")
-            return f"{DEFINITIONS[kind]} Score: {score}"
+            return f"{_SHORT[kind]}; score: {score.split(';')[0].rstrip('.')}."
     return DEFINITIONS[name]
 
 
