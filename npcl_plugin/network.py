@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.distributions import Independent
 
 from npcl_plugin.context import misdirect
 from npcl_plugin.contract import MammothBackbone
 from npcl_plugin.distribution_memory import DistributionMemory
-from npcl_plugin.latents import Cells, Encoding, LatentEncoder, draw
+from npcl_plugin.gaussians import Gaussian, draw
+from npcl_plugin.latents import Cells, Encoding, LatentEncoder
 from npcl_plugin.layers.decoder import Decoder
 from npcl_plugin.layers.encoders import DeterministicEncoder, SampleEncoder
 
@@ -62,10 +62,10 @@ class TrainingPass(NamedTuple):
     z: torch.Tensor  # (S, K, O) draws that the logits come from
     r: torch.Tensor  # (B, O)
     cells: Cells
-    posterior_global: Independent | None  # batch (G,)
-    prior_global: Independent | None  # batch (G,)
-    posterior_task: Independent | None  # batch (N, K)
-    prior_task: Independent | None  # batch (N, K)
+    posterior_global: Gaussian | None  # batch (G,)
+    prior_global: Gaussian | None  # batch (G,)
+    posterior_task: Gaussian | None  # batch (N, K)
+    prior_task: Gaussian | None  # batch (N, K)
 
 
 def feature_size(backbone: nn.Module) -> int:
@@ -118,7 +118,7 @@ class NPNetwork(MammothBackbone):
         return [p for part in (self.latent, self.deterministic, self.decoder)
                 for p in part.parameters()]
 
-    def draw_global(self, source: Independent | None, draws: Draws,
+    def draw_global(self, source: Gaussian | None, draws: Draws,
                     generator: torch.Generator | None = None) -> torch.Tensor | None:
         """N draws of z^G, S where it is the only latent; None where it does not exist."""
         if source is None:
@@ -128,7 +128,7 @@ class NPNetwork(MammothBackbone):
 
     def sample_latents(self, encoding: Encoding, draws: Draws,
                        generator: torch.Generator | None = None) \
-            -> tuple[Independent | None, torch.Tensor]:
+            -> tuple[Gaussian | None, torch.Tensor]:
         """Ancestral sampling from a set: q(z^t | z^G), batch (N, T'), and z (S, T', O)."""
         z_global = self.draw_global(encoding.globally, draws, generator)  # (N, O)
         of_tasks = self.latent.of_tasks(encoding, z_global)
@@ -136,7 +136,7 @@ class NPNetwork(MammothBackbone):
             return None, z_global.unsqueeze(1)
         return of_tasks, self.draw_heads(of_tasks, draws, generator)
 
-    def draw_heads(self, of_tasks: Independent, draws: Draws,
+    def draw_heads(self, of_tasks: Gaussian, draws: Draws,
                    generator: torch.Generator | None = None) -> torch.Tensor:
         """z (S, K, O): M draws of each q(z^t | z^G), S of q(z^t) where there is no z^G."""
         count = draws.of_task if self.plan.has_global else draws.globally * draws.of_task

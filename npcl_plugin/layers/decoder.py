@@ -36,7 +36,7 @@ class Decoder(nn.Module):
         self.rest = mlp(size, size, n_classes, depth - 1, norm)
 
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        return self.rest(torch.relu(self.norm(hidden)))
+        return self.rest(torch.relu_(self.norm(hidden)))  # in place: the largest tensor of a step
 
     def forward(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
                 heads: torch.Tensor) -> torch.Tensor:

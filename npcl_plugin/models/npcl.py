@@ -1,7 +1,7 @@
 """NPCL: Neural Processes for uncertainty-aware Continual Learning (Jha et al., NeurIPS 2023).
 
 Equations 4 to 9 of the paper. Where the paper is silent or contradicts itself:
- - the KL terms are closed-form, the JS divergence is the surrogate of `objective.js`;
+ - the KL terms are closed-form, the JS divergence is the surrogate of `gaussians.js`;
  - stream and replay are two sets with a global latent each (`--one_pass 1`: one set);
  - warm-up counts iterations from the start of training, not of each task;
  - the distribution memory records the set of stream and replay together.
@@ -19,7 +19,6 @@ from npcl_plugin.context import ContextSet, covering_rows
 from npcl_plugin.contract import Buffer, ContinualModel, apply_transform, register_model
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.inference import Prediction, Predictor, evaluating
-from npcl_plugin.latents import gaussian
 from npcl_plugin.network import Draws, NPNetwork, Plan, TrainingPass
 from npcl_plugin.tasks import class_ends, tasks_of
 
@@ -157,15 +156,13 @@ class NPCL(ContinualModel):
         if not targets.replayed or self.current_task == 0:
             return terms
         if args.gamma and out.posterior_global is not None:
-            pair = out.posterior_global.base_dist  # the last set is the one with replay
-            terms["gr"] = objective.global_regulariser(
-                gaussian(pair.loc[-1], pair.scale[-1]), memory.globally(), args.divergence)
+            terms["gr"] = objective.global_regulariser(  # the last set is the one with replay
+                out.posterior_global[-1], memory.globally(), args.divergence)
         if args.delta and out.posterior_task is not None:
             past = memory.recorded[cells.tasks] & (cells.sets == cells.n_sets - 1)  # (K,)
             if past.any():
-                pair = out.posterior_task.base_dist
                 terms["tr"] = objective.task_regulariser(
-                    gaussian(pair.loc[:, past], pair.scale[:, past]),
+                    out.posterior_task[:, past],
                     memory.of_tasks(cells.tasks[past]), cells.count[past] / targets.replayed,
                     args.divergence)
         return terms
@@ -178,7 +175,7 @@ class NPCL(ContinualModel):
         if all(map(math.isfinite, numbers)):
             self.opt.zero_grad()
             loss.backward()
-            clip_grad_norm_(self.net.process_parameters(), self.args.grad_cap)
+            clip_grad_norm_(self.net.process_parameters(), self.args.grad_cap, foreach=True)
             factor = min(1.0, (self.steps + 1) / max(self.args.warmup, 1))
             scaled_step(self.opt, factor)
             self.steps += 1

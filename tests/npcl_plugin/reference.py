@@ -67,9 +67,20 @@ def attention(block, keys, values, queries):
     for x in queries:
         q = linear(block.query, x)
         mixed = linear(block.out, attend(q, k, v, block.heads))
-        residual = x if block.same_space else q
-        rows.append(layer_norm(residual + mixed, block.norm.weight, block.norm.bias))
+        rows.append(layer_norm(q + mixed, block.norm.weight, block.norm.bias))
     return rows
+
+
+def self_attention(block, rows):
+    """CA(S, S, S) on a list of vectors."""
+    size = len(rows[0])
+    k = [linear(block.project, x)[size:2 * size] for x in rows]
+    v = [linear(block.project, x)[2 * size:] for x in rows]
+    result = []
+    for x in rows:
+        mixed = linear(block.out, attend(linear(block.project, x)[:size], k, v, block.heads))
+        result.append(layer_norm(x + mixed, block.norm.weight, block.norm.bias))
+    return result
 
 
 def taskwise(block, task, rows):
@@ -96,9 +107,17 @@ def mean_of(rows):
 
 
 def psi(heads, task, x):
-    """(mean, sd) of one Gaussian."""
-    raw = stacked_mlp(heads.pairs, heads.count + task, x)
-    return stacked_mlp(heads.pairs, task, x), 0.1 + 0.9 * torch.sigmoid(raw)
+    """(mean, sd) of one Gaussian; x is the summary, or the summary and z^G in one vector."""
+    size, weight = heads.size, heads.from_summary.weight[task]
+    if heads.from_global is not None:
+        weight = torch.cat((weight, heads.from_global.weight[task]))
+    hidden = x @ weight + heads.from_summary.bias[task]
+    found = []
+    for number, part in ((task, hidden[:size]), (heads.count + task, hidden[size:])):
+        if heads.norm is not None:
+            part = layer_norm(part, heads.norm.weight[number], heads.norm.bias[number])
+        found.append(stacked_mlp(heads.rest, number, torch.relu(part)))
+    return found[0], 0.1 + 0.9 * torch.sigmoid(found[1])
 
 
 def encode(latent, x, labels, tasks):
@@ -115,7 +134,7 @@ def encode(latent, x, labels, tasks):
     if latent.psi_global is None:
         return summary, None
     if latent.across is not None:
-        rows = attention(latent.across, rows, rows, rows)
+        rows = self_attention(latent.across, rows)
     return summary, psi(latent.psi_global, 0, mean_of(rows))
 
 
@@ -134,7 +153,7 @@ def deterministic(path, x_context, y_context, x):
     rows = [phi(path.encoder, x_context[i], y_context[i]) for i in range(len(y_context))]
     if path.self_attention is None:
         return [mean_of(rows) for _ in x]
-    rows = attention(path.self_attention, rows, rows, rows)
+    rows = self_attention(path.self_attention, rows)
     return attention(path.cross_attention, list(x_context), rows, list(x))
 
 

@@ -7,7 +7,7 @@ from reference import training_pass as slow_pass
 
 from npcl_plugin import objective
 from npcl_plugin.distribution_memory import RunningAverages
-from npcl_plugin.latents import gaussian
+from npcl_plugin.gaussians import Gaussian
 from npcl_plugin.network import Draws
 
 N, M = 3, 2
@@ -131,10 +131,9 @@ def test_regularisers_agree_with_equations_6_and_7(how):
     _, _, posteriors, slow_global = slow_pass(net, x, labels, tasks, context, *noise)
     then = [(torch.randn(8).double(), 0.1 + torch.rand(8).double()) for _ in range(4)]
     expected = slow_js(slow_global, then[3])
-    now = out.posterior_global.base_dist
-    got = objective.global_regulariser(gaussian(now.loc[0], now.scale[0]), gaussian(*then[3]), how)
+    got = objective.global_regulariser(out.posterior_global[0], Gaussian(*then[3]), how)
     torch.testing.assert_close(got, expected / (8 if how == "mean" else 1), rtol=0, atol=1e-8)
-    stacked = gaussian(torch.stack([t[0] for t in then[:3]]), torch.stack([t[1] for t in then[:3]]))
+    stacked = Gaussian(torch.stack([t[0] for t in then[:3]]), torch.stack([t[1] for t in then[:3]]))
     got = objective.task_regulariser(out.posterior_task, stacked,
                                      out.cells.count / len(tasks), how)
     per_task = [sum(slow_js(posteriors[n][t], then[t]) for n in range(N)) / N for t in range(3)]
