@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from npcl_plugin.layers.attention import Attention
 from npcl_plugin.uncertainty.np_context import Context
 from npcl_plugin.uncertainty.predictions import batches, evenly_spaced
 
@@ -21,11 +20,9 @@ def has_attention(model: Any) -> bool:
     return model.net.deterministic.cross_attention is not None
 
 
-@torch.no_grad()
-def weights(layer: Attention, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-    """Attention of queries (n, .) to keys (m, .), mean over heads: (n, m)."""
-    query, key = (project(rows).unflatten(-1, (layer.heads, -1)).transpose(0, 1)
-                  for project, rows in ((layer.query, queries), (layer.key, keys)))
+def weights(query: torch.Tensor, key: torch.Tensor, heads: int) -> torch.Tensor:
+    """Attention of projected queries (n, O) to keys (m, O), mean over heads: (n, m)."""
+    query, key = (rows.unflatten(-1, (heads, -1)).transpose(0, 1) for rows in (query, key))
     scaled = query @ key.transpose(1, 2) / query.shape[-1] ** 0.5  # (heads, n, m)
     return scaled.softmax(-1).mean(0)
 
@@ -33,7 +30,8 @@ def weights(layer: Attention, queries: torch.Tensor, keys: torch.Tensor) -> torc
 @torch.no_grad()
 def query_weights(model: Any, features: torch.Tensor, context: Context) -> torch.Tensor:
     """Cross-attention of targets' features (n, F) to the context: (n, m)."""
-    return weights(model.net.deterministic.cross_attention, features, context.x)
+    layer = model.net.deterministic.cross_attention
+    return weights(layer.query(features), layer.key(context.x), layer.heads)
 
 
 @torch.no_grad()
@@ -41,7 +39,8 @@ def self_weights(model: Any, context: Context) -> torch.Tensor:
     """Self-attention of the context: (m, m)."""
     path = model.net.deterministic
     rows = path.encoder(context.x, context.labels)
-    return weights(path.self_attention, rows, rows)
+    query, key, _ = path.self_attention.project(rows).chunk(3, dim=-1)
+    return weights(query, key, path.self_attention.heads)
 
 
 def own_share(attention: torch.Tensor, tasks: torch.Tensor,

@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.distributions import Independent, Normal, kl_divergence
+from torch.distributions import Normal, kl_divergence
 
+from npcl_plugin.gaussians import Gaussian
 from npcl_plugin.latents import Encoding
 from npcl_plugin.network import Draws
 from npcl_plugin.uncertainty.np_context import Context, head_count, thinned
 
 
-def _pair(distribution: Independent) -> torch.Tensor:
+def _pair(distribution: Gaussian) -> torch.Tensor:
     """Mean and standard deviation, (2, ..., O)."""
-    return torch.stack((distribution.base_dist.loc, distribution.base_dist.scale))
+    return torch.stack((distribution.mean, distribution.sd))
 
 
 def _task_latents(model: Any, encoding: Encoding,

@@ -46,9 +46,9 @@ def test_distributions_norms_and_units_of_every_relative(kind):
     assert np.isnan(found["stored_task"]).all(), "nothing was recorded"
     norms = latent_measures.l1_norms(found)
     if has_global:
-        pair = m.net.latent(*set_).globally.base_dist
-        assert norms["global_mean"] == pytest.approx(sum(abs(v) for v in pair.loc[:].tolist()))
-        assert norms["global_sd"] == pytest.approx(float(pair.scale.detach().sum()))
+        q = m.net.latent(*set_).globally
+        assert norms["global_mean"] == pytest.approx(sum(abs(v) for v in q.mean.tolist()))
+        assert norms["global_sd"] == pytest.approx(sum(q.sd.tolist()))
         assert (found["kl_global"] >= 0).all()
     if has_task:
         assert norms["task_mean"].shape == (3,)
@@ -57,10 +57,10 @@ def test_distributions_norms_and_units_of_every_relative(kind):
 def test_unit_kl_of_the_global_latent_is_the_gaussian_formula():
     m, set_ = model("npcl"), context()
     rows = np_context.thinned(set_.tasks, 0.5)
-    q = m.net.latent(*set_).globally.base_dist
-    p = m.net.latent(*(part[rows] for part in set_)).globally.base_dist
+    q = m.net.latent(*set_).globally
+    p = m.net.latent(*(part[rows] for part in set_)).globally
     expected = [math.log(sp / sq) + (sq ** 2 + (mq - mp) ** 2) / (2 * sp ** 2) - 0.5
-                for mq, sq, mp, sp in zip(*(v.tolist() for v in (q.loc, q.scale, p.loc, p.scale)),
+                for mq, sq, mp, sp in zip(*(v.tolist() for v in (q.mean, q.sd, p.mean, p.sd)),
                                           strict=True)]
     assert latent_records.unit_kl(m, set_)["kl_global"] == pytest.approx(expected)
 
@@ -102,37 +102,35 @@ def test_active_units_and_their_curve():
     assert len(many) == 64 and many[0] == pytest.approx(math.log10(256)) and many[-1] == 0
 
 
-def naive_weights(layer, queries, keys):
-    total = torch.zeros(len(queries), len(keys), dtype=queries.dtype)
-    q, k = layer.query(queries), layer.key(keys)
-    width = q.shape[1] // layer.heads
-    for h in range(layer.heads):
+def naive_weights(q, k, heads):
+    total = torch.zeros(len(q), len(k), dtype=q.dtype)
+    width = q.shape[1] // heads
+    for h in range(heads):
         part = slice(h * width, (h + 1) * width)
-        for i in range(len(queries)):
+        for i in range(len(q)):
             total[i] += (k[:, part] @ q[i, part] / math.sqrt(width)).softmax(0)
-    return total / layer.heads
+    return total / heads
 
 
 def test_attention_weights_agree_with_loops():
     m, set_ = model("npcl"), context()
-    targets = samples(5, seed=4)[0]
-    layer = m.net.deterministic.cross_attention
+    targets, path = samples(5, seed=4)[0], m.net.deterministic
+    layer = path.cross_attention
     found = attention.query_weights(m, targets, set_)
-    torch.testing.assert_close(found, naive_weights(layer, targets, set_.x))
+    torch.testing.assert_close(found, naive_weights(layer.query(targets), layer.key(set_.x), 2))
     assert found.sum(1).tolist() == pytest.approx([1] * 5)
-    rows = m.net.deterministic.encoder(set_.x, set_.labels)
-    torch.testing.assert_close(attention.self_weights(m, set_), naive_weights(
-        m.net.deterministic.self_attention, rows, rows))
+    q, k, _ = path.self_attention.project(path.encoder(set_.x, set_.labels)).chunk(3, dim=1)
+    torch.testing.assert_close(attention.self_weights(m, set_), naive_weights(q, k, 2))
     assert not attention.has_attention(model("np"))
 
 
 def test_one_head_of_attention_reproduces_the_layers_answer():
-    m = model("npcl")
-    layer = m.net.deterministic.self_attention
+    layer = model("npcl").net.deterministic.self_attention
     layer.heads = 1
     rows = torch.randn(6, 8, dtype=torch.float64)
-    mixed = attention.weights(layer, rows, rows) @ layer.value(rows)
-    torch.testing.assert_close(layer.norm(rows + layer.out(mixed)), layer(rows, rows, rows))
+    query, key, value = layer.project(rows).chunk(3, dim=1)
+    mixed = attention.weights(query, key, 1) @ value
+    torch.testing.assert_close(layer.norm(rows + layer.out(mixed)), layer(rows[None])[0])
 
 
 def test_share_on_the_own_task_and_top_rows_by_hand():
