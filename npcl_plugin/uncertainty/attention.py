@@ -1,6 +1,6 @@
 """What the deterministic path looks at: context points of a query, context among itself.
 
-Figure 6 of the paper. Weights are those of the softmax, averaged over the attention's heads.
+Appendix H of the paper. Weights are those of the softmax, averaged over the attention's heads.
 """
 from typing import Any
 

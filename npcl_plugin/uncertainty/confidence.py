@@ -1,4 +1,4 @@
-"""Confidence in a single prediction: interval widths and t-tests over the draws (appendix F.6).
+"""Confidence in a single prediction: interval widths and t-tests over the draws (appendix G.6).
 
 Reference: Han et al., CARD (2022); Fan et al., contextual dropout (2021).
 """

@@ -1,4 +1,4 @@
-"""What answering costs, and what more context or more draws buy (appendices D and F.3).
+"""What answering costs, and what more context or more draws buy (appendices E and G.3).
 
 Times are CPU seconds of this process, which other work on the machine does not lengthen; every
 one includes encoding the context once.

@@ -1,4 +1,4 @@
-"""Norms, active units and drift of latent distributions (figure 3, appendix F.1), from arrays."""
+"""Norms, active units and drift of latent distributions (figure 3, appendix G.1), from arrays."""
 import numpy as np
 
 ACTIVE = 0.01  # nats; a unit whose KL is below it says nothing
