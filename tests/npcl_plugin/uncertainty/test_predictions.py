@@ -124,7 +124,8 @@ def test_real_counterparts(name, expected, tmp_path, real_data):
 def test_files_are_whole_plain_and_small(tmp_path):
     save_json(tmp_path / "a.json", {"x": np.float32(0.123456789), "y": [np.nan, np.inf, 3],
                                     "z": np.arange(2)})
-    assert (tmp_path / "a.json").read_text() == '{"x": 0.12346, "y": [null, null, 3], "z": [0, 1]}\n'
+    assert (tmp_path / "a.json").read_text() == (
+        '{"x": 0.12346, "y": [null, null, 3], "z": [0, 1]}\n')
     save_arrays(tmp_path / "a.npz", {"v": np.ones(3)})
     assert load_arrays(tmp_path / "a.npz")["v"].tolist() == [1, 1, 1]
     assert len(list(tmp_path.iterdir())) == 2, "nothing unfinished is left"

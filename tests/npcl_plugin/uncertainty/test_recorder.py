@@ -1,16 +1,20 @@
 """`--uncertainty 1` through whole runs: what is saved, that nothing is disturbed, resuming."""
 import json
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from nets import network
 from runs import experiment, run_main
 
 from main import _find_checkpoint, initialize, parse_args
+from npcl_plugin.uncertainty import cost
 from npcl_plugin.uncertainty.__main__ import main as measure_again
 from npcl_plugin.uncertainty.files import load_arrays
 from utils.errors import UsageError
+from utils.run_folder import finished_result
 from utils.training import Experiment, Interrupted
 
 SMALL = ("--buffer_size", 40, "--n_epochs", 1, "--stop_after", 3, "--seed", 5)
@@ -129,6 +133,38 @@ def test_the_answering_heads_are_those_of_the_model(runs):
     assert arrays["piw"][0, 0] == pytest.approx(high - low, rel=1e-4)
 
 
+def test_costs_are_those_of_the_models_own_answers(runs):
+    done = runs["npcl", 1]
+    images, labels = done.dataset.test_loaders[0].dataset.fetch(slice(0, 60))
+    done.model.eval()
+    with torch.no_grad():
+        found = cost.measure(done.model, images, labels, 6, done.model)
+        usual = (done.model(images)[:, :6].argmax(1) == labels).double().mean()
+        six = done.model.predict(images, type(done.model.predictor.draws)(5, 5)).probs
+    assert found["context"]["accuracy"][-1] == pytest.approx(float(usual))
+    assert found["draws"]["accuracy"][1, 1] == pytest.approx(
+        float((six[:, :6].argmax(1) == labels).double().mean()))
+    assert found["context"]["size"] == [0, 1, 5, 10, 20, 40]
+    assert done.model.predictor.context_size is None
+    assert min(found["context"]["seconds"]) > 0 and found["draws"]["seconds"].min() > 0
+
+
+@pytest.mark.parametrize(("rows", "classes", "heads", "size", "stored", "gain"), [
+    (200, 10, 5, 256, 3272, -63.6), (500, 10, 20, 32, 1844, 63.12)])
+def test_storage_is_the_papers(rows, classes, heads, size, stored, gain):
+    net = network("npcl", n_tasks=heads, n_classes=classes, size=size)
+    model = SimpleNamespace(predict=None, predictor=None, net=net)
+    found = cost.storage(model, rows, classes)
+    assert found == {"stored": stored, "der": rows * classes, "gain_percent": pytest.approx(gain)}
+
+
+def test_storage_of_other_methods():
+    der = cost.storage(SimpleNamespace(NAME="derpp"), 100, 10)
+    assert der == {"stored": 1000, "der": 1000, "gain_percent": 0.0}
+    assert cost.storage(SimpleNamespace(NAME="fdr"), 100, 10)["stored"] is None
+    assert cost.storage(SimpleNamespace(NAME="sgd"), 0, 10)["gain_percent"] is None
+
+
 @pytest.mark.parametrize("model", ["icarl", "lwf_mc", "sgd", "joint"])
 def test_baselines_of_other_kinds_are_recorded_undisturbed(model, tmp_path):
     words = ("--debug_mode", 1, "--model_config", "base", "--lr", 0.05)
@@ -208,8 +244,11 @@ def test_a_finished_run_is_found_by_the_same_command(tmp_path):
     first = run_main(*words)
     assert first.returncode == 0, first.stderr
     assert "ace_classwise" in first.stdout
-    again = run_main(*words)
-    assert again.returncode == 0 and "finished already" in again.stdout
+    args = parse_args([str(word) for word in words])
+    path, result = finished_result(args, args.conf_key)
+    assert path.parent.joinpath(result["uncertainty"]["summary"]).exists()
+    plain = parse_args([str(word) for word in words[:-2]])
+    assert finished_result(plain, plain.conf_key) is None, "a run without is another run"
 
 
 @pytest.mark.parametrize(("words", "message"), [
