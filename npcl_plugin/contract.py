@@ -18,6 +18,14 @@ _HOME = {
     "apply_transform": "utils.augmentations",
     "bool01": "utils",
     "get_dataset": "datasets",
+    # ours alone, for novel data
+    "UsageError": "utils.errors",
+    "MNIST": "datasets.utils.idx",
+    "FASHION_MNIST": "datasets.utils.idx",
+    "load_idx": "datasets.utils.idx",
+    "CIFAR10": "datasets.utils.cifar",
+    "CIFAR100": "datasets.utils.cifar",
+    "load_cifar": "datasets.utils.cifar",
 }
 _RENAMED = {"bool01": "binary_to_boolean_type"}
 
@@ -49,6 +57,17 @@ def offer(models: Mapping[str, str], backbones: Mapping[str, str]) -> None:
                 registry.declare(name, module)
             else:
                 importlib.import_module(module)  # its decorators register
+
+
+def mend_torchvision() -> None:
+    """Before an import of torchvision (torchmetrics does it): our harness knows how to make the
+    CUDA build of PyPI work beside a CPU torch; elsewhere it works or it does not."""
+    for module in ("utils.torchvision_compat", "mammoth.utils.torchvision_compat"):
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError:
+            continue
+        return
 
 
 def usage_error(message: str) -> Exception:
