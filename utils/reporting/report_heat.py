@@ -1,0 +1,115 @@
+"""Heat maps: a matrix as coloured cells, with its numbers where they fit."""
+import math
+
+from report_svg import EM, Svg, num, short, text
+from report_theme import LEVELS
+
+
+def level(value, low, high):
+    """Which of the scale's colours a value has."""
+    share = (value - low) / (high - low) if high > low else 0.5
+    return min(max(round(share * (LEVELS - 1)), 0), LEVELS - 1)
+
+
+def known(value):
+    """Whether a cell has something to show."""
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def cell_text(value, digits):
+    """A cell's number, without decimals from a hundred on."""
+    return f"{value:.{0 if abs(value) >= 99.95 else digits}f}".replace("-", "\u2212")
+
+
+def scale_bar(x, y, width, low, high, scale):
+    """The colours from low to high with their values."""
+    step = width / LEVELS
+    cells = "".join(f'<rect class="{scale}{i}" x="{num(x + i * step)}" y="{num(y)}" '
+                    f'width="{num(step + 0.3)}" height="8"/>' for i in range(LEVELS))
+    return (text(x - 5, y + 8, short(low), "m e n") + cells
+            + text(x + width + 5, y + 8, short(high), "m n"))
+
+
+def every(names, room):
+    """Show each n-th name so that none touch."""
+    longest = max((len(str(n)) for n in names), default=1)
+    return max(1, math.ceil((EM * longest + 4) / room))
+
+
+class Grid:
+    """Where cells lie: sizes follow the number of columns and what they must hold."""
+
+    def __init__(self, rows, columns, widest, numbers, left):
+        if numbers:
+            self.w = max(5.6 * widest + 7, 24, min(40, 300 / columns))
+            self.h = 26 if columns <= 8 else 21
+        else:
+            self.w = self.h = max(3.0, min(26.0, 300 / max(rows, columns)))
+        self.left, self.top = left, 34
+        self.width = max(self.left + columns * self.w + 10, 250)
+        self.bottom = self.top + rows * self.h
+
+
+def heat(matrix, xlabel, ylabel, *, low=None, high=None, digits=1, scale="p", numbers=True,
+         rows=None, columns=None, mark_diagonal=False, label=""):
+    """A matrix as a picture; rows may be shorter than the longest, None is an empty cell.
+
+    Args:
+        matrix: values, the first row on top.
+        low, high: the values of the scale's ends (the matrix's own unless given).
+        rows, columns: names (1, 2, ... unless given).
+        mark_diagonal: outline the cells (i, i).
+    """
+    values = [v for row in matrix for v in row if known(v)]
+    low = min(values, default=0.0) if low is None else low
+    high = max(values, default=1.0) if high is None else high
+    n_columns = max((len(row) for row in matrix), default=1)
+    rows = rows or [str(i + 1) for i in range(len(matrix))]
+    columns = columns or [str(j + 1) for j in range(n_columns)]
+    widest = max((len(cell_text(v, digits)) for v in values), default=1)
+    left = 16 + EM * max((len(str(n)) for n in rows), default=1)
+    grid = Grid(len(matrix), max(n_columns, 1), widest, numbers, left)
+    parts = _cells(matrix, grid, low, high, digits, scale, numbers, (rows, columns))
+    if mark_diagonal:
+        parts += [f'<rect class="a" x="{num(grid.left + i * grid.w + 0.5)}" '
+                  f'y="{num(grid.top + i * grid.h + 0.5)}" width="{num(grid.w - 1)}" '
+                  f'height="{num(grid.h - 1)}"/>' for i in range(min(len(matrix), n_columns))]
+    parts += _names(grid, rows, columns, xlabel, ylabel)
+    bar = min(120, grid.width - 90)
+    parts.append(scale_bar(grid.width - bar - 34, 8, bar, low, high, scale))
+    return Svg(grid.width, grid.bottom + 38, "".join(parts), label or f"{ylabel} by {xlabel}")
+
+
+def _cells(matrix, grid, low, high, digits, scale, numbers, names):
+    parts, middle = [], grid.h / 2 + 3.6
+    for i, row in enumerate(matrix):
+        y = grid.top + i * grid.h
+        for j, value in enumerate(row):
+            if not known(value):
+                continue
+            at, x = level(value, low, high), grid.left + j * grid.w
+            gap = 1 if numbers else 0
+            tip = "" if numbers else f"<title>{short(value)}</title>"
+            tip = tip if len(names[0]) * len(names[1]) <= 400 else ""
+            parts.append(f'<rect class="{scale}{at}" x="{num(x)}" y="{num(y)}" '
+                         f'width="{num(grid.w - gap)}" height="{num(grid.h - gap)}">{tip}</rect>'
+                         if tip else
+                         f'<rect class="{scale}{at}" x="{num(x)}" y="{num(y)}" '
+                         f'width="{num(grid.w - gap)}" height="{num(grid.h - gap)}"/>')
+            if numbers:
+                parts.append(text(x + (grid.w - gap) / 2, y + middle, cell_text(value, digits),
+                                  f"c n {scale}{at}t"))
+    return parts
+
+
+def _names(grid, rows, columns, xlabel, ylabel):
+    parts = []
+    step = every(["0"], grid.h / 1.6)
+    parts += [text(grid.left - 5, grid.top + i * grid.h + grid.h / 2 + 3.6, name, "m e")
+              for i, name in enumerate(rows) if i % step == 0]
+    step = every(columns, grid.w)
+    parts += [text(grid.left + (j + 0.5) * grid.w, grid.bottom + 14, name, "m c")
+              for j, name in enumerate(columns) if j % step == 0]
+    parts.append(text(grid.left + len(columns) * grid.w / 2, grid.bottom + 31, xlabel, "c"))
+    parts.append(text(4, grid.top - 7, ylabel))
+    return parts
