@@ -59,7 +59,7 @@ def curves_figure(named, ylabel, *, xlabel="tasks learned", limits=(None, None),
     length = max((len(points) for _, points in lines), default=1)
     style = {name: (styles or {}).get(name, i) for i, (name, _) in enumerate(lines)}
     plot = Plot((-0.2, max(length - 0.8, 0.2)), domain(values, 0.08, *limits), xlabel, ylabel,
-                xticks=[(i, str(i + 1)) for i in range(length)], width=400, height=230,
+                xticks=[(i, str(i + 1)) for i in range(length)], height=220,
                 legend=[(name, style[name]) for name, _ in lines])
     for name, points in lines:
         plot.band([(i, m - s, m + s) for i, m, s in points], style[name])

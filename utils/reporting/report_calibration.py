@@ -151,8 +151,8 @@ def rejection_curves(table):
         means = [100 * sum(v) / len(v) if len(finite(v)) == len(v) else None for v in columns]
         lines.append((label, percent(curves[0]["rejected"]), means))
     plot = Plot((0, 100), domain([v for *_, m in lines for v in m], 0.05, 0, 101),
-                "declined, % (least confident first)", "accuracy of the rest, %", width=400,
-                height=230, legend=[(label, table.styles[label]) for label, *_ in lines])
+                "declined, % (least confident first)", "accuracy of the rest, %", height=220,
+                legend=[(label, table.styles[label]) for label, *_ in lines])
     for label, shares, means in lines:
         plot.line(list(zip(shares, means, strict=False)), table.styles[label], dots=False)
     yield Figure(

@@ -42,8 +42,8 @@ def interval_widths(run):
                                          ("wrong answers", percent(part["piw_incorrect"]), 1)],
                   "width × 100"),
             "Width of the interval [2.5, 97.5] % of the true class's probability over "
-            f"{data['n_draws']} draws, mean over samples. The paper's claim: right answers (blue) "
-            "are narrower.", "Confidence", "tab06" if head == "true_head" else "",
+            f"{data['n_draws']} draws, mean over samples. The paper's claim: right answers are "
+            "narrower.", "Confidence", "tab06" if head == "true_head" else "",
             f"All classes: right {number(right, 2)} ({overall['n_correct']}), wrong "
             f"{number(wrong, 2)} ({overall['n_incorrect']}).")
 
@@ -65,7 +65,7 @@ def test_status(run):
                 "accuracy, %", 101),
             "Paired t-test between the two most predicted classes of a sample over "
             f"{data['n_draws']} draws, level {data['significance']}. Samples with a clear winner "
-            "(rejected, blue) should be right more often.", "Confidence",
+            "(rejected) should be right more often.", "Confidence",
             "tab06" if head == "true_head" else "",
             f"All classes: rejected {number(rejected, 1)} % of {overall['n_rejected']}, not "
             f"rejected {number(others, 1)} % of {overall['n_not_rejected']}.")
@@ -79,7 +79,7 @@ def _quantiles(entry):
     sd = (sum((v - mean) ** 2 for v in finite(y)) / max(n - 1, 1)) ** 0.5
     plot.guide((plot.x[0], max(mean + sd * plot.x[0], plot.y[0])),
                (plot.x[1], min(mean + sd * plot.x[1], plot.y[1])))
-    plot.dots(list(zip(x, y, strict=True)), 0, size=1.5, tips=[""] * len(x))
+    plot.specks(list(zip(x, y, strict=True)), 0)
     plot.parts.append(text(plot.left, plot.top - 8,
                            f"task {entry['task'] + 1}, r {number(entry['correlation'])}", "n"))
     picture = plot.svg()

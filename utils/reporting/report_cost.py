@@ -24,11 +24,11 @@ def context_sizes(run):
             "spaced.", "Cost", paper)
 
 
-def categories(names, lines, xlabel, ylabel, floor=None, guides=(), width=340):
+def categories(names, lines, xlabel, ylabel, floor=None, guides=()):
     """Lines over evenly spaced names, from [(label, values, style)]."""
     values = [v for _, line, _ in lines for v in line] + [v for _, v in guides]
     plot = Plot((-0.3, max(len(names) - 0.7, 0.3)), domain(values, 0.1, floor), xlabel, ylabel,
-                xticks=[(i, str(n)) for i, n in enumerate(names)], width=width,
+                xticks=[(i, str(n)) for i, n in enumerate(names)],
                 legend=[(label, style) for label, _, style in lines if label])
     for label, value in guides:
         plot.guide((plot.x[0], value), (plot.x[1], value), label)
@@ -73,7 +73,6 @@ def times_by_method(table):
     if lines:
         yield Figure(
             "inference-time", "Inference time against context size", categories(
-                names, lines, "context points at test time", "milliseconds an image", 0, guides,
-                width=400),
+                names, lines, "context points at test time", "milliseconds an image", 0, guides),
             "What an answer costs as the context grows; dashed: methods without context. One "
             "thread.", "Curves", "tab08")

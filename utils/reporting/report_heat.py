@@ -24,8 +24,8 @@ def cell_text(value, digits):
 def scale_bar(x, y, width, low, high, scale):
     """The colours from low to high with their values."""
     step = width / LEVELS
-    cells = "".join(f'<rect class="{scale}{i}" x="{num(x + i * step)}" y="{num(y)}" '
-                    f'width="{num(step + 0.3)}" height="8"/>' for i in range(LEVELS))
+    cells = "".join(f'<path class="{scale}{i}" d="M{num(x + i * step)} {num(y)}'
+                    f'H{num(x + width)}v8H{num(x + i * step)}z"/>' for i in range(LEVELS))
     return (text(x - 5, y + 8, short(low), "m e n") + cells
             + text(x + width + 5, y + 8, short(high), "m n"))
 
@@ -37,15 +37,18 @@ def every(names, room):
 
 
 class Grid:
-    """Where cells lie: sizes follow the number of columns and what they must hold."""
+    """Where cells lie: sizes follow the number of columns and what they must hold.
+
+    Whole, even numbers of pixels: then a cell's coordinates are short.
+    """
 
     def __init__(self, rows, columns, widest, numbers, left):
         if numbers:
-            self.w = max(5.6 * widest + 7, 24, min(40, 300 / columns))
-            self.h = 26 if columns <= 8 else 21
+            self.w = 2 * math.ceil(max(5.6 * widest + 6, 24, min(40, 300 / columns)) / 2)
+            self.h = 26 if columns <= 8 else 20
         else:
-            self.w = self.h = max(3.0, min(26.0, 300 / max(rows, columns)))
-        self.left, self.top = left, 34
+            self.w = self.h = 2 * max(2, min(12, 150 // max(rows, columns)))
+        self.left, self.top = math.ceil(left), 34
         self.width = max(self.left + columns * self.w + 10, 250)
         self.bottom = self.top + rows * self.h
 
@@ -69,37 +72,44 @@ def heat(matrix, xlabel, ylabel, *, low=None, high=None, digits=1, scale="p", nu
     widest = max((len(cell_text(v, digits)) for v in values), default=1)
     left = 16 + EM * max((len(str(n)) for n in rows), default=1)
     grid = Grid(len(matrix), max(n_columns, 1), widest, numbers, left)
-    parts = _cells(matrix, grid, low, high, digits, scale, numbers, (rows, columns))
+    parts = _cells(matrix, grid, low, high, digits, scale, numbers)
     if mark_diagonal:
-        parts += [f'<rect class="a" x="{num(grid.left + i * grid.w + 0.5)}" '
-                  f'y="{num(grid.top + i * grid.h + 0.5)}" width="{num(grid.w - 1)}" '
-                  f'height="{num(grid.h - 1)}"/>' for i in range(min(len(matrix), n_columns))]
+        parts.append('<path class="z" d="' + "".join(
+            f"M{grid.left + i * grid.w} {grid.top + i * grid.h}h{grid.w}v{grid.h}h-{grid.w}z"
+            for i in range(min(len(matrix), n_columns))) + '"/>')
     parts += _names(grid, rows, columns, xlabel, ylabel)
     bar = min(120, grid.width - 90)
     parts.append(scale_bar(grid.width - bar - 34, 8, bar, low, high, scale))
     return Svg(grid.width, grid.bottom + 38, "".join(parts), label or f"{ylabel} by {xlabel}")
 
 
-def _cells(matrix, grid, low, high, digits, scale, numbers, names):
-    parts, middle = [], grid.h / 2 + 3.6
+def _cells(matrix, grid, low, high, digits, scale, numbers):
+    """Cells of one level share a path and their numbers a group, which keeps the page small."""
+    shapes, words = {}, {}
+    middle = grid.h // 2 + 3
     for i, row in enumerate(matrix):
-        y = grid.top + i * grid.h
         for j, value in enumerate(row):
             if not known(value):
                 continue
-            at, x = level(value, low, high), grid.left + j * grid.w
-            gap = 1 if numbers else 0
-            tip = "" if numbers else f"<title>{short(value)}</title>"
-            tip = tip if len(names[0]) * len(names[1]) <= 400 else ""
-            parts.append(f'<rect class="{scale}{at}" x="{num(x)}" y="{num(y)}" '
-                         f'width="{num(grid.w - gap)}" height="{num(grid.h - gap)}">{tip}</rect>'
-                         if tip else
-                         f'<rect class="{scale}{at}" x="{num(x)}" y="{num(y)}" '
-                         f'width="{num(grid.w - gap)}" height="{num(grid.h - gap)}"/>')
+            at = level(value, low, high)
+            shapes.setdefault(at, []).append(f"M{j} {i}h1v1h-1z")
             if numbers:
-                parts.append(text(x + (grid.w - gap) / 2, y + middle, cell_text(value, digits),
-                                  f"c n {scale}{at}t"))
-    return parts
+                x, y = grid.left + j * grid.w + grid.w // 2, grid.top + i * grid.h + middle
+                words.setdefault(at, []).append(
+                    f'<text x="{x}" y="{y}">{cell_text(value, digits)}</text>')
+    cells = "".join(f'<path class="{scale}{at}" d="{"".join(found)}"/>'
+                    for at, found in shapes.items())
+    parts = [f'<g transform="translate({grid.left} {grid.top}) scale({grid.w} {grid.h})" '
+             f'shape-rendering="crispEdges">{cells}</g>']
+    if numbers:
+        columns = max((len(row) for row in matrix), default=0)
+        lines = "".join(f"M{grid.left + j * grid.w} {grid.top}V{grid.bottom}"
+                        for j in range(columns + 1))
+        lines += "".join(f"M{grid.left} {grid.top + i * grid.h}H{grid.left + columns * grid.w}"
+                         for i in range(len(matrix) + 1))
+        parts.append(f'<path class="y" d="{lines}"/>')
+    return parts + [f'<g class="c n {scale}{at}t">{"".join(found)}</g>'
+                    for at, found in words.items()]
 
 
 def _names(grid, rows, columns, xlabel, ylabel):

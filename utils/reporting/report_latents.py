@@ -3,8 +3,7 @@ import math
 
 from report_figure import Figure, number, percent, tiled
 from report_heat import heat
-from report_svg import Plot, domain, finite, marker, text
-from report_theme import N_SERIES
+from report_svg import Plot, coloured, domain, finite, shape, text
 
 
 def _spread(rows):
@@ -112,10 +111,8 @@ def _query(query, high):
         if finite([weight]):
             x, y = plot.px(i), plot.py(weight)
             plot.parts.append(f'<path class="a" d="M{x:.1f} {plot.bottom:.1f}V{y:.1f}"/>')
-            plot.parts.append(marker(x, y, 4 * (task % N_SERIES), 5.2,
-                                     f"task {task + 1}, class {label}: {number(weight)}")
-                              .replace(f"s{4 * (task % N_SERIES) % N_SERIES}\"",
-                                       f"s{task % N_SERIES}\""))
+            plot.parts.append(coloured(
+                shape(x, y, 0, 5.2, f"task {task + 1}, class {label}: {number(weight)}"), task))
             plot.parts.append(text(x, y - 8, task + 1, "c n b" if task == query["task"]
                                    else "c n m"))
     verdict = "right" if query["label"] == query["predicted"] else "wrong"

@@ -5,6 +5,8 @@ from report_calibration import over_tasks
 from report_figure import Figure, number, stacked
 from report_svg import Plot, domain, finite
 
+SHORT = {"max_softmax": "1 − max", "variance_softmax": "var. softmax", "variance_entropy":
+         "var. entropy"}
 NAMES = {"max_softmax": "1 − max softmax", "entropy": "entropy", "energy": "energy",
          "variance_softmax": "variance of softmax", "variance_entropy": "variance of entropy"}
 
@@ -65,10 +67,7 @@ def _histogram(score, histogram, auroc, legend):
     plot = Plot((edges[0], edges[-1]), (0, max(finite([*known, *novel]), default=1) * 1.08 or 1),
                 score_name(score), "share of images", height=110,
                 legend=[("in distribution", 0), ("novel", 1)] if legend else ())
-    for style, shares in ((0, known), (1, novel)):
-        values = [(x, y) for i, y in enumerate(shares) for x in (edges[i], edges[i + 1])]
-        plot.band([(x, 0, y) for x, y in values], style)
-        plot.line(values, style, dots=False)
+    plot.steps(edges, known, 0).steps(edges, novel, 1)
     plot.parts.append(f'<text class="m e" x="{plot.right:.1f}" y="{plot.top - 10:.1f}">AUROC '
                       f"{number(auroc)}</text>")
     return plot.svg()
@@ -101,11 +100,11 @@ def novelty_by_method(table):
     scores = [s for s in NAMES if any(s in n["scores"] for _, found in rows for n in found)]
     if not scores:
         return
-    width = max(400, 70 + len(scores) * (16 + 13 * len(rows)))
     plot = Plot((-0.5, len(scores) - 0.5), domain([0.5, 1, 0], 0, 0, 1), "score",
-                "AUROC at the end", xticks=[(i, score_name(s)) for i, s in enumerate(scores)],
+                "AUROC at the end (dashed: chance)",
+                xticks=[(i, SHORT.get(s, s)) for i, s in enumerate(scores)],
                 legend=[(label, table.styles[label]) for label, _ in rows], filled=True,
-                width=max(width, 104 * len(scores)), height=210)
+                width=max(340, len(scores) * max(84, 16 + 11 * len(rows))), height=220)
     half = 0.42 / max(len(rows), 1)
     for k, (label, found) in enumerate(rows):
         for i, score in enumerate(scores):
@@ -114,7 +113,7 @@ def novelty_by_method(table):
                 mean = sum(values) / len(values)
                 plot.bar(i - 0.42 + half * (2 * k + 1), 0.9 * half, mean, table.styles[label],
                          f"{label}: {score_name(score)}, AUROC {mean:.3f}")
-    plot.guide((-0.5, 0.5), (len(scores) - 0.5, 0.5), "chance")
+    plot.guide((-0.5, 0.5), (len(scores) - 0.5, 0.5))
     yield Figure(
         "novelty-by-method", "Novel data: AUROC by score and method", plot.svg(),
         "How well each score tells novel data from known at the end of the run (mean over seeds). "

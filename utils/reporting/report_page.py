@@ -43,7 +43,7 @@ def card(figure, runs):
     commands = "".join(command_item(run) for run in runs)
     facts = f'<p class="facts">{esc(figure.facts)}</p>' if figure.facts else ""
     words = "Command" if len(runs) == 1 else f"{len(runs)} commands"
-    wide = " wide" if figure.svg.width > 440 else ""
+    wide = " wide" if figure.svg.width > 352 else ""
     return (f'<figure class="card{wide}" data-key="{esc(figure.key)}" '
             f'data-section="{esc(figure.section)}"><h4>{esc(figure.title)}'
             f'{paper_tag(figure.paper)}</h4><div class="scroll" tabindex="0">'

@@ -73,10 +73,10 @@ class Svg:
     label: str = ""
 
     def inline(self):
-        """For the page: as wide as its box, not below its natural width, never blown up."""
+        """For the page: as wide as its box, not below its natural width, hardly above it."""
         return (f'<svg class="fig" role="img" aria-label="{esc(self.label)}" '
                 f'viewBox="0 0 {num(self.width)} {num(self.height)}" '
-                f'style="min-width:{num(self.width)}px;max-width:{num(1.45 * self.width)}px">'
+                f'style="min-width:{num(self.width)}px;max-width:{num(1.15 * self.width)}px">'
                 f"{self.body}</svg>")
 
     def standalone(self):
@@ -94,22 +94,25 @@ def text(x, y, words, classes=""):
     return f'<text x="{num(x)}" y="{num(y)}" class="{classes}">{esc(words)}</text>'
 
 
-def marker(x, y, style, size=3.2, title=""):
-    """A point whose shape, like its colour, belongs to the series."""
-    shape = style % 4
+def shape(x, y, style, size=3.2, title=""):
+    """A point whose form belongs to the series; its colour comes from what it stands in."""
     tip = f"<title>{esc(title)}</title>" if title else ""
-    paint = f'class="p o s{style % N_SERIES}"'
-    if shape == 0:
-        return f'<circle {paint} cx="{num(x)}" cy="{num(y)}" r="{num(size)}">{tip}</circle>'
-    if shape == 1:
-        side = 1.75 * size
-        return (f'<rect {paint} x="{num(x - side / 2)}" y="{num(y - side / 2)}" '
-                f'width="{num(side)}" height="{num(side)}">{tip}</rect>')
+    if style % 4 == 0:
+        return f'<circle cx="{num(x)}" cy="{num(y)}" r="{num(size)}">{tip}</circle>'
     r = 1.25 * size
-    points = ([(0, -r), (r, 0.8 * r), (-r, 0.8 * r)] if shape == 2
-              else [(0, -r), (r, 0), (0, r), (-r, 0)])
-    path = "M" + "L".join(f"{num(x + dx)} {num(y + dy)}" for dx, dy in points) + "Z"
-    return f'<path {paint} d="{path}">{tip}</path>'
+    if style % 4 == 1:
+        r, side = 0.88 * size, 1.75 * size
+        path = f"M{num(x - r)} {num(y - r)}h{num(side)}v{num(side)}h-{num(side)}z"
+    elif style % 4 == 2:
+        path = f"M{num(x)} {num(y - r)}l{num(r)} {num(1.8 * r)}h-{num(2 * r)}z"
+    else:
+        path = f"M{num(x)} {num(y - r)}l{num(r)} {num(r)}l-{num(r)} {num(r)}l-{num(r)} -{num(r)}z"
+    return f'<path d="{path}">{tip}</path>'
+
+
+def coloured(shapes, style):
+    """Shapes in a series' colour."""
+    return f'<g class="p o s{style % N_SERIES}">{shapes}</g>'
 
 
 def legend_rows(entries, width):
@@ -156,7 +159,8 @@ class Plot:
             sign = f'<rect class="p s{style % N_SERIES}" x="{num(x + 4)}" y="{num(y - 9)}" ' \
                    'width="12" height="10" rx="2"/>'
         else:
-            sign = self._path([(x, y - 4), (x + 20, y - 4)], style) + marker(x + 10, y - 4, style)
+            sign = self._path([(x, y - 4), (x + 20, y - 4)], style) + coloured(
+                shape(x + 10, y - 4, style), style)
         return sign + text(x + 25, y, name)
 
     def _axes(self, xlabel, ylabel, xticks, yticks):
@@ -207,10 +211,18 @@ class Plot:
 
     def dots(self, points, style, tips=None, size=3.2):
         """Points alone, with what hovering tells."""
-        for i, (x, y) in enumerate(points):
-            if len(finite((x, y))) == 2:
-                tip = tips[i] if tips else f"{short(x)}: {short(y)}"
-                self.parts.append(marker(self.px(x), self.py(y), style, size, tip))
+        found = "".join(
+            shape(self.px(x), self.py(y), style, size, tips[i] if tips else
+                  f"{short(x)}: {short(y)}")
+            for i, (x, y) in enumerate(points) if len(finite((x, y))) == 2)
+        self.parts.append(coloured(found, style))
+        return self
+
+    def specks(self, points, style):
+        """Many small points as one path."""
+        path = "".join(f"M{num(self.px(x))} {num(self.py(y))}h0" for x, y in points
+                       if len(finite((x, y))) == 2)
+        self.parts.append(f'<path class="k l s{style % N_SERIES}" d="{path}"/>')
         return self
 
     def band(self, points, style):
@@ -221,6 +233,14 @@ class Plot:
             edge += [(self.px(x), self.py(low)) for x, low, _ in reversed(known)]
             path = "L".join(f"{num(x)} {num(y)}" for x, y in edge)
             self.parts.append(f'<path class="w s{style % N_SERIES}" d="M{path}Z"/>')
+        return self
+
+    def steps(self, edges, values, style):
+        """A histogram's outline with a tint under it."""
+        path = f"M{num(self.px(edges[0]))} {num(self.py(0))}" + "".join(
+            f"V{num(self.py(v if finite([v]) else 0))}H{num(self.px(right))}"
+            for v, right in zip(values, edges[1:], strict=True)) + f"V{num(self.py(0))}"
+        self.parts += [f'<path class="{kind} s{style % N_SERIES}" d="{path}"/>' for kind in "wl"]
         return self
 
     def bar(self, x, half, value, style, tip="", base=0.0):

@@ -99,7 +99,12 @@ def figure_rules(value):
     rules = [
         f".fig text{{font-family:{FONT};font-size:11px;fill:{value('ink')}}}",
         f".fig .m{{fill:{value('soft')}}}", ".fig .c{text-anchor:middle}",
-        ".fig .e{text-anchor:end}", ".fig .b{font-weight:600}", ".fig .n{font-size:9.5px}",
+        ".fig .e{text-anchor:end}", ".fig .b{font-weight:600}",
+        ".fig .n,.fig .n text{font-size:9.5px}",
+        f".fig .y{{stroke:{value('panel')};stroke-width:1;fill:none}}",
+        ".fig .c text{text-anchor:middle}",
+        f".fig .z{{stroke:{value('ink')};stroke-width:1.4;fill:none}}",
+        ".fig .k{stroke-width:3;stroke-linecap:round;fill:none}",
         f".fig .a{{stroke:{value('soft')};stroke-width:1;fill:none}}",
         f".fig .g{{stroke:{value('grid')};stroke-width:1;fill:none}}",
         f".fig .d{{stroke:{value('soft')};stroke-width:1.2;stroke-dasharray:4 3;fill:none}}",
@@ -113,7 +118,7 @@ def figure_rules(value):
     for scale in SCALES:
         for i in range(LEVELS):
             rules += [f".fig .{scale}{i}{{fill:{value(f'{scale}{i}')}}}",
-                      f".fig text.{scale}{i}t{{fill:{value(f'{scale}{i}t')}}}"]
+                      f".fig .{scale}{i}t text{{fill:{value(f'{scale}{i}t')}}}"]
     return "".join(rules)
 
 
