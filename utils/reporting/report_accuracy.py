@@ -16,15 +16,16 @@ def setting_name(setting):
 
 def accuracy_matrices(run):
     """One heat map a setting."""
-    for setting, rows in run.result["accuracy_matrix"].items():
-        ends = [row[-1:] and row for row in (rows if run.sequential else rows[-1:])]
+    for setting in run.result["accuracy_matrix"]:
         names = None if run.sequential else ["end"]
-        picture = heat(ends, "tested on task", "after task", low=0, high=100, rows=names,
+        picture = heat(run.stages(setting), "tested on task", "after task", rows=names,
+                       low=run.scale_low.get(setting, 0), high=100,
                        label=f"{setting_name(setting)} accuracy in percent")
         yield Figure(
             f"accuracy-matrix-{setting}", f"{setting_name(setting)} accuracy, %", picture,
             "Row i is the state after learning task i, column j the test set of task j. Down a "
-            "column a task is forgotten; the last row's mean is the final accuracy.",
+            "column a task is forgotten; the last row's mean is the final accuracy. All runs of a "
+            "benchmark share the colour scale.",
             "Accuracy", facts=f"Final mean {run.result['accuracy'][setting]:.2f} %.")
 
 

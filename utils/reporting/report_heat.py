@@ -44,7 +44,7 @@ class Grid:
 
     def __init__(self, rows, columns, widest, numbers, left):
         if numbers:
-            self.w = 2 * math.ceil(max(5.6 * widest + 6, 24, min(40, 300 / columns)) / 2)
+            self.w = 2 * math.ceil(max(5.3 * widest + 6, 24, min(40, 300 / columns)) / 2)
             self.h = 26 if columns <= 8 else 20
         else:
             self.w = self.h = 2 * max(2, min(12, 150 // max(rows, columns)))

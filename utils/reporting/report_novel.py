@@ -3,10 +3,10 @@ from functools import reduce
 
 from report_calibration import over_tasks
 from report_figure import Figure, number, stacked
-from report_svg import Plot, domain, finite
+from report_svg import Plot, finite
 
-SHORT = {"max_softmax": "1 − max", "variance_softmax": "var. softmax", "variance_entropy":
-         "var. entropy"}
+SHORT = {"max_softmax": "1 − max\nsoftmax", "variance_softmax": "var. of\nsoftmax",
+         "variance_entropy": "var. of\nentropy"}
 NAMES = {"max_softmax": "1 − max softmax", "entropy": "entropy", "energy": "energy",
          "variance_softmax": "variance of softmax", "variance_entropy": "variance of entropy"}
 
@@ -100,11 +100,11 @@ def novelty_by_method(table):
     scores = [s for s in NAMES if any(s in n["scores"] for _, found in rows for n in found)]
     if not scores:
         return
-    plot = Plot((-0.5, len(scores) - 0.5), domain([0.5, 1, 0], 0, 0, 1), "score",
+    plot = Plot((-0.5, len(scores) - 0.5), (0, 1), "",
                 "AUROC at the end (dashed: chance)",
                 xticks=[(i, SHORT.get(s, s)) for i, s in enumerate(scores)],
                 legend=[(label, table.styles[label]) for label, _ in rows], filled=True,
-                width=max(340, len(scores) * max(84, 16 + 11 * len(rows))), height=220)
+                width=max(340, len(scores) * max(58, 8 + 6 * len(rows))), height=220)
     half = 0.42 / max(len(rows), 1)
     for k, (label, found) in enumerate(rows):
         for i, score in enumerate(scores):

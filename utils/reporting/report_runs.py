@@ -27,6 +27,7 @@ class Run:
     remarks: list = field(default_factory=list)
     number: int = 0
     group: "Group | None" = None
+    scale_low: dict = field(default_factory=dict)
 
     @property
     def setting(self):
@@ -44,8 +45,13 @@ class Run:
         return f"{self.group.title}, seed {self.result['seed']}"
 
     def matrix(self, setting):
-        """Accuracy [after task][on task], without the empty stages of joint training."""
+        """Accuracy [after task][on task]."""
         return self.result["accuracy_matrix"][setting]
+
+    def stages(self, setting):
+        """The rows to show: joint training has only its end."""
+        rows = self.matrix(setting)
+        return rows if self.sequential else rows[-1:]
 
     def transfer(self, name):
         """Backward transfer or forgetting in the benchmark's own setting; None if unknown."""
@@ -247,9 +253,20 @@ def group_runs(runs):
     for family in relatives.values():
         if len(family) > 1:
             _variants(family)
-    number = 0
-    for group in groups:
-        for run in group.runs:
-            run.group, run.number = group, number
-            number += 1
+    lows = _lowest(groups)
+    shown = [(group, run) for group in groups for run in group.runs]
+    for number, (group, run) in enumerate(shown):
+        run.group, run.number, run.scale_low = group, number, lows[group.dataset]
     return groups, repeated
+
+
+def _lowest(groups):
+    """Dataset -> setting -> where accuracy scales begin, so that its runs share one scale."""
+    lows = {}
+    for group in groups:
+        place = lows.setdefault(group.dataset, {})
+        for run in group.runs:
+            for setting in run.result["accuracy_matrix"]:
+                least = min(v for row in run.stages(setting) for v in row)
+                place[setting] = min(place.get(setting, 90), 10 * math.floor(least / 10))
+    return lows

@@ -1,4 +1,4 @@
-"""Small pieces of SVG as strings: axes with ticks, lines, bands, points, bars, boxes, legends.
+"""Small pieces of SVG as strings: axes with ticks, lines, bands, points, bars, histograms, legends.
 
 Coordinates are rounded to a tenth of a pixel, which keeps a report of many figures small.
 Series differ by colour, by dash and by marker, so nothing rests on colour alone.
@@ -134,7 +134,7 @@ class Plot:
     Args:
         x, y: what the axes cover, (low, high).
         xlabel, ylabel: under the x axis; above the y axis, level, so that it reads at once.
-        xticks, yticks: [(value, label)] instead of round numbers.
+        xticks, yticks: [(value, label)] instead of round numbers; a label may have two lines.
         legend: [(label, style)]; a style is a number that fixes colour, dash and marker.
         filled: the legend shows squares (bars) instead of lines.
     """
@@ -173,9 +173,11 @@ class Plot:
                           f'H{num(self.right)}"/>')
         self.parts += [text(self.left - 6, self.py(v) + 4, name, "m e") for v, name in yticks]
         room = (self.right - self.left) / max(len(xticks), 1)
-        every = math.ceil(max((EM * len(str(n)) + 5 for _, n in xticks), default=1) / room)
-        self.parts += [text(self.px(v), self.bottom + 15, name, "m c")
-                       for i, (v, name) in enumerate(xticks) if i % every == 0]
+        longest = max((len(line) for _, n in xticks for line in n.split("\n")), default=1)
+        every = math.ceil((EM * longest + 5) / room)
+        self.parts += [text(self.px(v), self.bottom + 15 + 13 * k, line, "m c")
+                       for i, (v, name) in enumerate(xticks) if i % every == 0
+                       for k, line in enumerate(name.split("\n"))]
         self.parts.append(text((self.left + self.right) / 2, self.bottom + 31, xlabel, "c"))
         self.parts.append(text(4, self.top - 10, ylabel))
 
@@ -252,19 +254,6 @@ class Plot:
                 f'<rect class="p s{style % N_SERIES}" x="{num(x0)}" y="{num(top)}" '
                 f'width="{num(max(x1 - x0, 0.5))}" height="{num(max(low - top, 0.5))}">'
                 f"<title>{esc(tip or short(value))}</title></rect>")
-        return self
-
-    def box(self, x, half, five, style, tip=""):
-        """A box with whiskers from (low, quarter, middle, three quarters, high)."""
-        if len(finite(five)) == 5:
-            low, q1, middle, q3, high = (self.py(v) for v in five)
-            x0, x1, at = self.px(x - half), self.px(x + half), self.px(x)
-            self.parts.append(
-                f'<g><title>{esc(tip)}</title><rect class="w s{style % N_SERIES}" x="{num(x0)}" '
-                f'y="{num(q3)}" width="{num(x1 - x0)}" height="{num(q1 - q3)}"/>'
-                f'<path class="l s{style % N_SERIES}" d="M{num(x0)} {num(q3)}H{num(x1)}V{num(q1)}'
-                f"H{num(x0)}ZM{num(x0)} {num(middle)}H{num(x1)}M{num(at)} {num(q3)}V{num(high)}"
-                f'M{num(at)} {num(q1)}V{num(low)}"/></g>')
         return self
 
     def guide(self, start, end, words=""):
