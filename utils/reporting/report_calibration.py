@@ -120,7 +120,7 @@ def transfer(run):
         "transfer", "Backward transfer of accuracy and of uncertainty", plot.svg(),
         "Each point is a task (all but the last): its value at the end minus when it was learned. "
         "Top left: accuracy lost and entropy gained, the model knows that it forgot.",
-        "Transfer", "fig07",
+        "Calibration", "fig07",
         f"Pearson r {number(data['pearson'], 2)} (p {number(data['pearson_p'])}), Spearman ρ "
         f"{number(data['spearman'], 2)} (p {number(data['spearman_p'])}).")
 

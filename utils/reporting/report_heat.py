@@ -48,7 +48,7 @@ class Grid:
             self.h = 26 if columns <= 8 else 20
         else:
             self.w = self.h = 2 * max(2, min(12, 150 // max(rows, columns)))
-        self.left, self.top = math.ceil(left), 34
+        self.left, self.top = math.ceil(left), 38
         self.width = max(self.left + columns * self.w + 10, 250)
         self.bottom = self.top + rows * self.h
 
@@ -78,8 +78,7 @@ def heat(matrix, xlabel, ylabel, *, low=None, high=None, digits=1, scale="p", nu
             f"M{grid.left + i * grid.w} {grid.top + i * grid.h}h{grid.w}v{grid.h}h-{grid.w}z"
             for i in range(min(len(matrix), n_columns))) + '"/>')
     parts += _names(grid, rows, columns, xlabel, ylabel)
-    bar = min(120, grid.width - 90)
-    parts.append(scale_bar(grid.width - bar - 34, 8, bar, low, high, scale))
+    parts.append(scale_bar(10 + 5.6 * len(short(low)), 4, 110, low, high, scale))
     return Svg(grid.width, grid.bottom + 38, "".join(parts), label or f"{ylabel} by {xlabel}")
 
 

@@ -93,7 +93,8 @@ def latent_drift(run):
     yield Figure(
         "latent-drift", "Drift of past distributions", plot.svg(),
         "Distance of each past task's distribution from the form stored when it was learned, and "
-        "of the global one. Regularisation (GR, TR) should hold it down.", "Latents", "fig03a")
+        "of the global one from one task earlier. Regularisation (GR, TR) should hold both "
+        "down.", "Latents", "fig03a")
     yield Figure(
         "latent-drift-matrix", "Drift of each task, KL", heat(
             drift["kl"], "task", "after task", low=0, digits=2, scale="q",

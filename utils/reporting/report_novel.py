@@ -32,7 +32,7 @@ def novelty_scores(run):
         last = "; ".join(f"{label} {number(line[-1])}" for label, line in lines)
         meaning = ("the chance that a novel image scores higher than a known one"
                    if name == "auroc" else
-                   "the share of known images mistaken for novel when 95 % of the novel are found")
+                   "the share of novel images taken for known when 95 % of the known ones are")
         yield Figure(
             f"novelty-{name}", f"Novel data: {title}", over_tasks(
                 lines, title, floor=0, ceiling=1.01),

@@ -52,12 +52,6 @@ def card(figure, runs):
             "</figure>")
 
 
-def more_command(run):
-    """The run's command with what adds uncertainty; without going on from the finished run."""
-    words = run.command.split(" ")
-    return " ".join([word for word in words if word != "--resume"] + ["--uncertainty", "1"])
-
-
 def _facts(run):
     """Small numbers and texts of a run."""
     result = run.result
@@ -86,10 +80,10 @@ def run_template(run):
     notes = (run.measures or {}).get("notes")
     notes = [str(n) for n in notes] if isinstance(notes, list) else []
     said = "".join(f'<p class="remark">{esc(text)}</p>' for text in (*problems, *notes))
-    if not run.measures:
+    if not run.measures and not run.remarks:
         said += ('<p class="remark">This run has accuracies only. This command adds calibration, '
                  "novel data and, for neural processes, heads, latents and attention:</p>"
-                 f'<ul><li><code>{esc(more_command(run))}</code><button type="button" '
+                 f'<ul><li><code>{esc(run.command)} --uncertainty 1</code><button type="button" '
                  'class="copy">Copy</button></li></ul>')
     settings = " ".join(f"{name}={json.dumps(value)}" for name, value in sorted(run.args.items())
                         if value is not None)

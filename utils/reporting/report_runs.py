@@ -8,7 +8,9 @@ from utils.run_folder import _NOT_PART_OF_THE_KEY
 
 MARKS = ("args.json", "metrics.jsonl", "result.json")
 # What may differ between runs of one method without making them different experiments.
-SAME_EXPERIMENT = _NOT_PART_OF_THE_KEY | {"seed", "enable_other_metrics", "eval_epochs"}
+SAME_EXPERIMENT = _NOT_PART_OF_THE_KEY | {
+    "seed", "enable_other_metrics", "eval_epochs", "uncertainty", "uncertainty_samples",
+    "uncertainty_draws", "novel_data"}
 
 
 class Damaged(Exception):
@@ -229,7 +231,7 @@ def _variants(groups):
 
 
 def group_runs(runs):
-    """Runs by experiment; of runs with the same seed and settings the newest counts.
+    """Runs by experiment; of repetitions the newest counts, and one with uncertainty before all.
 
     Returns:
         (groups in the order of the page, the repetitions that were passed over)
@@ -240,9 +242,12 @@ def group_runs(runs):
         place = (r["dataset"], r["model"], r["buffer_size"], json.dumps(_settings(run),
                                                                        sort_keys=True))
         seeds = found.setdefault(place, {})
-        if r["seed"] in seeds:
-            repeated.append(LeftOut(seeds[r["seed"]].name, "an older repetition of "
-                                    f"{run.name}", seeds[r["seed"]].command))
+        other = seeds.get(r["seed"])
+        if other is not None:
+            if other.measures and not run.measures:
+                run, other = other, run
+            repeated.append(LeftOut(other.name, f"the same experiment as {run.name}",
+                                    other.command))
         seeds[r["seed"]] = run
     groups = [Group(dataset, model, buffer, [seeds[s] for s in sorted(seeds, key=str)])
               for (dataset, model, buffer, _), seeds in found.items()]
