@@ -56,7 +56,7 @@ def curves_figure(named, ylabel, *, xlabel="tasks learned", limits=(None, None),
     """
     lines = [(name, averaged(curves)) for name, curves in named]
     values = [m + s * sign for _, points in lines for _, m, s in points for sign in (-1, 1)]
-    values += [value for _, value in guides]
+    values += [value for _, value in guides] + ([0] if limits[1] == 1 else [])
     length = max((len(points) for _, points in lines), default=1)
     style = {name: (styles or {}).get(name, i) for i, (name, _) in enumerate(lines)}
     plot = Plot((-0.2, max(length - 0.8, 0.2)), domain(values, 0.08, *limits), xlabel, ylabel,

@@ -9,16 +9,16 @@ ERRORS = {"ece": "ECE", "ace_classwise": "ACE, class-wise", "ace_top_equal_mass"
 TASK_PAD = 0.3
 
 
-def over_tasks(named, ylabel, *, floor=None, ceiling=None, dashes=None):
-    """Lines over the tasks learned, from [(label, list over tasks)]."""
-    values = [v for _, line in named for v in line]
+def over_tasks(named, ylabel, *, floor=None, ceiling=None):
+    """Lines over the tasks learned, from [(label, list over tasks)]; without ceiling from 0 on."""
+    values = [v for _, line in named for v in line] + ([0] if ceiling is None else [])
     count = max((len(line) for _, line in named), default=1)
     plot = Plot((-TASK_PAD, count - 1 + TASK_PAD), domain(values, 0.08, floor, ceiling),
                 "tasks learned", ylabel, xticks=[(i, str(i + 1)) for i in range(count)],
                 legend=[(name, i) for i, (name, _) in enumerate(named)] if len(named) > 1 else ())
     for i, (name, line) in enumerate(named):
         tips = [f"{name}, task {j + 1}: {number(v)}" for j, v in enumerate(line)]
-        plot.line(list(enumerate(line)), i, tips=tips, dash=(dashes or {}).get(name))
+        plot.line(list(enumerate(line)), i, tips=tips)
     return plot.svg()
 
 
@@ -48,8 +48,9 @@ def reliability(run):
                  f"confidence {number(confidence)}, accuracy {number(accuracy)}, {count} samples")
     plot.guide((0, 0), (1, 1))
     plot.dots([((low + high) / 2, c) for low, high, _, c, _ in rows], 1, size=2.6)
-    share = Plot((0, 1), (0, max(bins["count"]) / total or 1), "confidence", "share of samples",
-                 height=46)
+    most = max(bins["count"]) / total or 1
+    share = Plot((0, 1), (0, most), "confidence", "share of samples", height=46,
+                 yticks=[(0, "0"), (most, f"{most:.2g}")])
     for low, high, count, *_ in rows:
         share.bar((low + high) / 2, (high - low) / 2.25, count / total, 6, f"{count} samples")
     headline = run.measures["headline"]

@@ -47,8 +47,8 @@ def number(value, digits=3):
     """A number for a sentence."""
     if not isinstance(value, int | float):
         return "undefined"
-    if value and abs(value) < 10 ** -digits:
-        return f"{value:.1e}".replace("-", "\u2212")
+    if value and abs(value) < 10 ** (1 - digits):
+        return f"{value:.2g}".replace("-", "\u2212")
     return f"{value:.{digits}f}".replace("-", "\u2212")
 
 

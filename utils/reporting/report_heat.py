@@ -52,6 +52,12 @@ class Grid:
         self.width = max(self.left + columns * self.w + 10, 250)
         self.bottom = self.top + rows * self.h
 
+    def make_room(self, xlabel, ylabel, columns):
+        """Let the axes' names fit, also where they are longer than the cells are wide."""
+        half = EM * len(xlabel) / 2 + 4
+        self.middle = max(self.left + columns * self.w / 2, half)
+        self.width = max(self.width, self.middle + half, 8 + EM * len(ylabel))
+
 
 def heat(matrix, xlabel, ylabel, *, low=None, high=None, digits=1, scale="p", numbers=True,
          rows=None, columns=None, mark_diagonal=False, label=""):
@@ -77,6 +83,7 @@ def heat(matrix, xlabel, ylabel, *, low=None, high=None, digits=1, scale="p", nu
         parts.append('<path class="z" d="' + "".join(
             f"M{grid.left + i * grid.w} {grid.top + i * grid.h}h{grid.w}v{grid.h}h-{grid.w}z"
             for i in range(min(len(matrix), n_columns))) + '"/>')
+    grid.make_room(xlabel, ylabel, len(columns))
     parts += _names(grid, rows, columns, xlabel, ylabel)
     parts.append(scale_bar(10 + 5.6 * len(short(low)), 4, 110, low, high, scale))
     return Svg(grid.width, grid.bottom + 38, "".join(parts), label or f"{ylabel} by {xlabel}")
@@ -119,6 +126,6 @@ def _names(grid, rows, columns, xlabel, ylabel):
     step = every(columns, grid.w)
     parts += [text(grid.left + (j + 0.5) * grid.w, grid.bottom + 14, name, "m c")
               for j, name in enumerate(columns) if j % step == 0]
-    parts.append(text(grid.left + len(columns) * grid.w / 2, grid.bottom + 31, xlabel, "c"))
+    parts.append(text(grid.middle, grid.bottom + 31, xlabel, "c"))
     parts.append(text(4, grid.top - 7, ylabel))
     return parts
