@@ -322,6 +322,19 @@ def test_heat_colours_are_readable_and_even():
             assert max(steps) - min(steps) < 0.01
 
 
+def test_methods_of_one_benchmark_have_different_colours():
+    from report_figures import styles_of
+
+    def groups(dataset, labels):
+        return [SimpleNamespace(dataset=dataset, label=label) for label in labels]
+
+    styles = styles_of(groups("a", "bcdefghi") + groups("b", "hijklmn"))
+    for labels in ("bcdefghi", "hijklmn"):
+        assert len({styles[label] % 8 for label in labels}) == len(labels)
+    many = styles_of(groups("a", "abcdefghijklmnopqrst"))
+    assert len(set(many.values())) == 20
+
+
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-3.2, 4.7), (0.0001, 0.0004), (99.1, 99.3)])
 def test_ticks_are_round_and_inside(low, high):
     from report_svg import ticks

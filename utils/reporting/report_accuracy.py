@@ -91,7 +91,7 @@ def accuracy_curves(table):
         yield Figure(
             f"accuracy-curves-{setting}", f"{setting_name(setting)} accuracy over tasks", picture,
             "Mean accuracy on all tasks seen so far; the band is one standard deviation over the "
-            "seeds. A dashed line is a method that learns all tasks at once.", "Curves")
+            "seeds." + (" Dashed: learns all tasks at once." if guides else ""), "Curves")
 
 
 def first_task_curves(table):

@@ -9,6 +9,7 @@ import report_heads
 import report_latents
 import report_novel
 from report_figure import make
+from report_theme import N_SERIES
 
 BASIC = (report_accuracy.accuracy_matrices,)
 MEASURED = (
@@ -38,13 +39,27 @@ class Table:
     styles: dict
 
 
-def tables(groups):
-    """One table a dataset and buffer; methods without a buffer stand in each of the dataset's.
+def styles_of(groups):
+    """Label -> style: the same on the whole page, and different colours within a benchmark.
 
-    A method has the same style in every table of the page.
+    Only a benchmark with more methods than there are colours repeats one, then with another dash
+    and marker.
     """
-    labels = list(dict.fromkeys(g.label for g in sorted(groups, key=lambda g: g.label)))
-    styles = {label: i for i, label in enumerate(labels)}
+    styles = {}
+    for label in sorted({g.label for g in groups}):
+        where = {g.dataset for g in groups if g.label == label}
+        beside = {styles[g.label] for g in groups if g.dataset in where and g.label in styles}
+        style = 0
+        while style in beside or (style % N_SERIES in {s % N_SERIES for s in beside}
+                                  and style < N_SERIES):
+            style += 1
+        styles[label] = style
+    return styles
+
+
+def tables(groups):
+    """One table a dataset and buffer; methods without a buffer stand in each of the dataset's."""
+    styles = styles_of(groups)
     found = []
     for dataset in dict.fromkeys(g.dataset for g in groups):
         own = [g for g in groups if g.dataset == dataset]

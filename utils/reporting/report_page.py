@@ -46,7 +46,7 @@ def card(figure, runs):
     wide = " wide" if figure.svg.width > 352 else ""
     return (f'<figure class="card{wide}" data-key="{esc(figure.key)}" '
             f'data-section="{esc(figure.section)}"><h4>{esc(figure.title)}'
-            f'{paper_tag(figure.paper)}</h4><div class="scroll" tabindex="0">'
+            f'{paper_tag(figure.paper)}</h4><div class="scroll">'
             f"{figure.svg.inline()}</div><figcaption>{facts}<p>{esc(figure.caption)}</p>"
             f"<details><summary>{words}</summary><ul>{commands}</ul></details></figcaption>"
             "</figure>")

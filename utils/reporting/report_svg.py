@@ -97,13 +97,14 @@ def text(x, y, words, classes=""):
 def shape(x, y, style, size=3.2, title=""):
     """A point whose form belongs to the series; its colour comes from what it stands in."""
     tip = f"<title>{esc(title)}</title>" if title else ""
-    if style % 4 == 0:
+    kind = (style + style // N_SERIES) % 4
+    if kind == 0:
         return f'<circle cx="{num(x)}" cy="{num(y)}" r="{num(size)}">{tip}</circle>'
     r = 1.25 * size
-    if style % 4 == 1:
+    if kind == 1:
         r, side = 0.88 * size, 1.75 * size
         path = f"M{num(x - r)} {num(y - r)}h{num(side)}v{num(side)}h-{num(side)}z"
-    elif style % 4 == 2:
+    elif kind == 2:
         path = f"M{num(x)} {num(y - r)}l{num(r)} {num(1.8 * r)}h-{num(2 * r)}z"
     else:
         path = f"M{num(x)} {num(y - r)}l{num(r)} {num(r)}l-{num(r)} {num(r)}l-{num(r)} -{num(r)}z"
@@ -228,8 +229,10 @@ class Plot:
         return self
 
     def band(self, points, style):
-        """The area between two curves, from (x, low, high)."""
-        known = [p for p in points if len(finite(p)) == 3]
+        """The area between two curves, from (x, low, high), inside the axes."""
+        bottom, top = self.y
+        known = [(x, max(low, bottom), min(high, top)) for x, low, high in
+                 (p for p in points if len(finite(p)) == 3)]
         if len(known) > 1:
             edge = [(self.px(x), self.py(high)) for x, _, high in known]
             edge += [(self.px(x), self.py(low)) for x, low, _ in reversed(known)]
