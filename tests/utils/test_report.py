@@ -192,7 +192,7 @@ def test_every_measure_has_a_figure_and_its_caption(tmp_path):
             "latent-means", "latent-standard-deviations", "latent-units", "latent-drift",
             "attention-queries", "attention-share", "self-attention", "context-accuracy",
             "context-entropy", "context-seconds", "draws-accuracy", "inference-time",
-            "novelty-by-method", "ece-curves", "rejection-curves"} <= set(keys)
+            "novelty-by-method", "drift-by-method", "ece-curves", "rejection-curves"} <= set(keys)
     assert len(re.findall(r"<figcaption>.*?<p>[A-Z0-9].{40,}?</p>", text)) == len(keys)
     assert "ECE (15 equal-width bins) 0.123." in text
     assert "15 bins of equal width." in text and "match neither scale" in text

@@ -69,7 +69,14 @@ const showDifference = (a, b) => {
   box.replaceChildren();
   if (!b) return;
   const table = make("table"), head = table.createTHead().insertRow(), body = table.createTBody();
-  head.append(...["", `A: ${a.title}`, `B: ${b.title}`, "A − B"].map((t) => make("th", "", t)));
+  for (const [side, run] of [["", null], ["a", a], ["b", b], ["A − B", null]]) {
+    const cell = make("th", "", run ? "" : side);
+    if (run) {
+      cell.title = run.title;
+      cell.append(make("span", `badge ${side}`, side.toUpperCase()));
+    }
+    head.append(cell);
+  }
   const other = new Map(b.values.map(([name, value]) => [name, value]));
   for (const [name, value, digits] of a.values) {
     const second = other.get(name) ?? null;

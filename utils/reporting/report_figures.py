@@ -26,7 +26,7 @@ MEASURED = (
 BETWEEN = (
     report_accuracy.accuracy_curves, report_accuracy.first_task_curves,
     report_calibration.error_curves, report_calibration.rejection_curves,
-    report_novel.novelty_by_method, report_cost.times_by_method)
+    report_novel.novelty_by_method, report_latents.drift_by_method, report_cost.times_by_method)
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Latents and attention of the neural processes: norms, active units, drift, who looks where."""
 import math
 
+from report_accuracy import curves_figure
 from report_figure import Figure, number, percent, tiled
 from report_heat import heat
 from report_svg import Plot, coloured, domain, finite, shape, text
@@ -101,6 +102,25 @@ def latent_drift(run):
             label="KL of each task's distribution from its stored form"),
         "KL of each task's distribution now from its stored form: down a column the task moves "
         "away.", "Latents")
+
+
+def drift_by_method(table):
+    """Mean drift of the past tasks, methods and ablations side by side."""
+    named = []
+    for group in table.groups:
+        found = [r.measures["latents"]["drift"]["w2"] for r in group.runs
+                 if r.measures and r.measures.get("latents")]
+        curves = [[m for m, *_ in _spread(rows)] for rows in found]
+        if any(finite(curve) for curve in curves):
+            named.append((group.label, curves))
+    if named:
+        yield Figure(
+            "drift-by-method", "Drift of past distributions", curves_figure(
+                named, "Wasserstein-2 distance, mean of tasks", limits=(0, None),
+                styles=table.styles),
+            "How far past tasks' distributions are from their stored form, mean over tasks; the "
+            "band is one standard deviation over the seeds. Runs without GR or TR (γ or δ 0) "
+            "stand beside the full method where the folder has them.", "Curves", "fig03a")
 
 
 def _query(query, high):

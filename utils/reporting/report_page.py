@@ -35,7 +35,7 @@ def paper_tag(paper):
     if not paper:
         return ""
     kind = "Fig." if paper.startswith("fig") else "Table"
-    return f'<span class="tag">paper {kind} {esc(paper[3:].lstrip("0"))}</span>'
+    return f' <span class="tag">paper {kind} {esc(paper[3:].lstrip("0"))}</span>'
 
 
 def card(figure, runs):
@@ -62,12 +62,10 @@ def _facts(run):
             ("Folder", run.name)]
     measures = run.measures or {}
     details = measures.get("run") if isinstance(measures.get("run"), dict) else {}
-    cost = measures.get("cost") if isinstance(measures.get("cost"), dict) else {}
-    storage = cost.get("storage") if isinstance(cost.get("storage"), dict) else {}
     rows += [("Head inference", details.get("head_inference")),
              ("Samples a task", details.get("samples_per_task")),
-             ("Stored numbers", storage.get("stored")), ("DER would store", storage.get("der")),
-             ("Storage gain, %", storage.get("gain_percent"))]
+             ("Stored numbers", run.storage("stored")), ("DER would store", run.storage("der")),
+             ("Storage gain, %", run.storage("gain_percent"))]
     items = "".join(f"<div><dt>{esc(name)}</dt><dd>{esc(value)}</dd></div>"
                     for name, value in rows if value is not None and value != "")
     return f'<dl class="facts-list">{items}</dl>'

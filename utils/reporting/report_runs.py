@@ -61,7 +61,15 @@ class Run:
 
     def headline(self, name):
         """A measure of the uncertainty summary; None without one."""
-        value = (self.measures or {}).get("headline", {}).get(name)
+        headline = (self.measures or {}).get("headline")
+        value = headline.get(name) if isinstance(headline, dict) else None
+        return value if isinstance(value, int | float) else None
+
+    def storage(self, name):
+        """A number of the summary's storage; None without one."""
+        cost = (self.measures or {}).get("cost")
+        storage = cost.get("storage") if isinstance(cost, dict) else None
+        value = storage.get(name) if isinstance(storage, dict) else None
         return value if isinstance(value, int | float) else None
 
 

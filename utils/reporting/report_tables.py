@@ -16,6 +16,9 @@ MEASURES = {
     "auroc_energy": ("AUROC energy", 3, 1),
     "auroc_variance_softmax": ("AUROC var. softmax", 3, 1),
     "auroc_variance_entropy": ("AUROC var. entropy", 3, 1),
+    **{f"fpr95_{name}": (f"FPR95 {label}", 3, -1) for name, label in (
+        ("max_softmax", "max softmax"), ("entropy", "entropy"), ("energy", "energy"),
+        ("variance_softmax", "var. softmax"), ("variance_entropy", "var. entropy"))},
     "piw_correct": ("PIW right", 3, 0), "piw_incorrect": ("PIW wrong", 3, 0),
     "active_units_global": ("Active units", 1, 0), "own_task_share": ("Own-task attention", 3, 0)}
 
@@ -55,7 +58,12 @@ def measure_columns(groups):
     runs = [run for group in groups for run in group.runs]
     return [Column(label, lambda r, n=name: r.headline(n), digits, better, name)
             for name, (label, digits, better) in MEASURES.items()
-            if any(run.headline(name) is not None for run in runs)]
+            if any(run.headline(name) is not None for run in runs)] + [
+        Column(label, lambda r, n=name: r.storage(n), 0, 0, title)
+        for name, label, title in (
+            ("stored", "Stored numbers", "Kept besides images and labels at the end"),
+            ("der", "DER would store", "The logits that DER keeps for the same buffer"))
+        if any(run.storage(name) is not None for run in runs)]
 
 
 def _mean(values):
