@@ -57,10 +57,9 @@ def domain(values, pad=0.06, floor=None, ceiling=None):
         return (0.0, 1.0)
     low, high = min(known), max(known)
     room = pad * (high - low) or 0.1 * abs(high) or 1.0
-    low, high = low - room, high + room
-    return (low if floor is None else max(low, floor), high if ceiling is None
-            else min(high, ceiling)) if floor is None or ceiling is None or floor < ceiling else (
-                low, high)
+    low = low - room if floor is None else max(low - room, floor)
+    high = high + room if ceiling is None else min(high + room, ceiling)
+    return (low, high) if low < high else (low, low + room)
 
 
 @dataclass
