@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from utils.run_folder import _NOT_PART_OF_THE_KEY
+from utils.run_folder import NOT_PART_OF_THE_KEY
 
 MARKS = ("args.json", "metrics.jsonl", "result.json")
 # What may differ between runs of one method without making them different experiments.
-SAME_EXPERIMENT = _NOT_PART_OF_THE_KEY | {
+SAME_EXPERIMENT = NOT_PART_OF_THE_KEY | {
     "seed", "enable_other_metrics", "eval_epochs", "uncertainty", "uncertainty_samples",
     "uncertainty_draws", "novel_data"}
 
