@@ -4,7 +4,10 @@ Works with this project's harness and, unmodified, with an upstream checkout. Na
 up when they are used, so importing the plugin costs nothing and pure parts work without either.
 """
 import importlib
+import sys
 from collections.abc import Mapping
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 _HOME = {
@@ -60,14 +63,18 @@ def offer(models: Mapping[str, str], backbones: Mapping[str, str]) -> None:
 
 
 def mend_torchvision() -> None:
-    """Before an import of torchvision (torchmetrics does it): our harness knows how to make the
-    CUDA build of PyPI work beside a CPU torch; elsewhere it works or it does not."""
-    for module in ("utils.torchvision_compat", "mammoth.utils.torchvision_compat"):
-        try:
-            importlib.import_module(module)
-        except ModuleNotFoundError:
-            continue
-        return
+    """Before torchmetrics imports torchvision: make PyPI's CUDA build work beside a CPU torch.
+
+    Our harness knows how. Its file is run without importing the harness, which would put itself
+    before an upstream checkout on the path; without it, torchvision works or it does not.
+    """
+    harness = None if "torchvision" in sys.modules else find_spec("mammoth")
+    for folder in (harness.submodule_search_locations or ()) if harness else ():
+        path = Path(folder, "utils", "torchvision_compat.py")
+        if path.is_file():
+            spec = spec_from_file_location("npcl_torchvision_compat", path)
+            module = sys.modules[spec.name] = module_from_spec(spec)
+            spec.loader.exec_module(module)
 
 
 def usage_error(message: str) -> Exception:

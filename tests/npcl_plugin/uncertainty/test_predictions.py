@@ -1,5 +1,8 @@
 """Asking models about images, and where novel images come from."""
 import math
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from runs import experiment
+from runs import ROOT, experiment
 from torch.utils.data import Dataset
 
 from npcl_plugin.uncertainty import predictions, summary
@@ -119,6 +122,19 @@ def test_real_counterparts(name, expected, tmp_path, real_data):
     assert len(novel.data) == expected
     known, _ = dataset.test_loaders[-1].dataset.fetch(slice(0, 2))
     assert novel.data.fetch(slice(0, 2))[0].shape == known.shape
+
+
+def test_the_library_leaves_another_harness_in_its_place(tmp_path):
+    (tmp_path / "utils").mkdir()
+    (tmp_path / "utils" / "__init__.py").write_text("THEIRS = True\n")
+    code = ("import sys, numpy as np; from npcl_plugin.uncertainty import calibration, summary; "
+            "assert 'torch' not in sys.modules; "
+            "print(calibration.ece(np.array([[.9, .1], [.2, .8]]), np.array([0, 1]))); "
+            "import utils; assert utils.THEIRS and 'mammoth' not in sys.modules")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == pytest.approx(0.15)
 
 
 def test_files_are_whole_plain_and_small(tmp_path):
