@@ -1,0 +1,204 @@
+"""One run as a process of its own: started under a lock, watched, and judged by its result."""
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from running.claims import Claim
+from running.specs import RunSpec, finished
+from utils.errors import RunError, UsageError
+
+State = Literal["finished", "failed", "stopped", "busy"]
+RETRIES = 3
+_SCARCE = 1 << 20  # bytes: with less left on the disk nothing sensible can be written
+
+
+@dataclass
+class Outcome:
+    """How a run ended, in plain data that a cluster can send back.
+
+    Args:
+        state: finished; failed (with `words`); stopped by a signal to us; busy: somebody else
+            does this run.
+        new: whether this call did it (a run found finished is not new).
+    """
+
+    state: State
+    result: dict[str, Any] | None = field(default=None, repr=False)
+    path: str = ""
+    words: str = ""
+    seconds: float = 0.0
+    new: bool = True
+
+
+def look_up(spec: RunSpec) -> Outcome | None:
+    """The outcome of a run that needs no start: finished before, or impossible."""
+    if spec.error:
+        return Outcome("failed", words=spec.error, new=False)
+    try:
+        done = finished(spec)
+    except UsageError as error:
+        return Outcome("failed", words=str(error), new=False)
+    return done and Outcome("finished", done[1], str(done[0]), new=False)
+
+
+def environment(spec: RunSpec) -> dict[str, str]:
+    """One thread a run, and a file in which it notes how far it is."""
+    env = {**os.environ, "OMP_NUM_THREADS": os.environ.get("MAMMOTH_THREADS", "1"),
+           "MAMMOTH_PROGRESS": str(progress_file(spec))}
+    env.pop("PYTHONPATH", None)
+    return env
+
+
+def progress_file(spec: RunSpec) -> Path:
+    """Where the run notes task, epoch and step."""
+    return spec.folders.of_sweep("progress", f"{spec.name}.json")
+
+
+def log_file(spec: RunSpec) -> Path:
+    """Where the run's output goes."""
+    return spec.folders.of_sweep("logs", f"{spec.name}.log")
+
+
+class Active:
+    """A run that is going on in a child process.
+
+    Args:
+        keep_checkpoints: leave them when the run is finished (they serve resuming only).
+        retries: how often a run that was killed from outside is taken up again.
+    """
+
+    def __init__(self, spec: RunSpec, claim: Claim, keep_checkpoints: bool = False,
+                 retries: int = RETRIES) -> None:
+        self.spec, self.claim = spec, claim
+        self.started = time.time()
+        self._keep, self._retries, self.stopping = keep_checkpoints, retries, False
+        self._start()
+
+    def _start(self) -> None:
+        log = log_file(self.spec)
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            progress_file(self.spec).parent.mkdir(parents=True, exist_ok=True)
+            progress_file(self.spec).unlink(missing_ok=True)
+            with log.open("ab") as output:
+                self.child = subprocess.Popen(
+                    self.spec.command(), stdin=subprocess.DEVNULL, stdout=output,
+                    stderr=subprocess.STDOUT, env=environment(self.spec),
+                    pass_fds=[self.claim.descriptor],
+                    # Ctrl-C must reach the sweep alone: a run takes a second signal for haste.
+                    start_new_session=True)
+        except OSError as error:
+            self.claim.release()
+            raise RunError(f"Cannot write {log}: {error.strerror}; free some space or choose "
+                           "another folder with --results_path.") from error
+        self.claim.note(self.child.pid)
+
+    def progress(self) -> dict[str, Any]:
+        """What the run last noted: task, epoch, batch, accuracy; {} before the first step."""
+        try:
+            return json.loads(progress_file(self.spec).read_text())
+        except (OSError, json.JSONDecodeError):
+            return {}
+
+    def stop(self, hard: bool = False) -> None:
+        """Ask the run to save itself and end; `hard` ends it at once."""
+        self.stopping = True
+        with contextlib.suppress(ProcessLookupError):
+            self.child.send_signal(signal.SIGKILL if hard else signal.SIGTERM)
+
+    def poll(self) -> Outcome | None:
+        """None while it goes on; a run that was killed from outside is started again."""
+        code = self.child.poll()
+        if code is None:
+            return None
+        outcome = self._judge(code)
+        if outcome is None:
+            self._retries -= 1
+            try:
+                self._start()
+            except RunError as error:
+                return Outcome("failed", words=str(error))
+            return None
+        if outcome.state == "finished" and not self._keep:
+            forget_checkpoints(self.spec)
+        with contextlib.suppress(OSError):
+            progress_file(self.spec).unlink(missing_ok=True)
+        self.claim.release()
+        return outcome
+
+    def _judge(self, code: int) -> Outcome | None:
+        """The outcome by exit code and result; None means: once more, from the checkpoint."""
+        seconds = time.time() - self.started
+        known = look_up(self.spec)
+        if known is not None:
+            known.seconds, known.new = seconds, True
+            return known
+        if self.stopping:
+            return Outcome("stopped", seconds=seconds)
+        killed = code < 0 or code in (128 + signal.SIGTERM, 128 + signal.SIGINT)
+        if killed and self._retries > 0 and not disk_full(self.spec):
+            return None
+        return Outcome("failed", words=self._last_words(code), seconds=seconds)
+
+    def _last_words(self, code: int) -> str:
+        if disk_full(self.spec):
+            return (f"The disk of {self.spec.folders.results} is full; free some space and repeat "
+                    "the command.")
+        lines = read_tail(log_file(self.spec))
+        if code < 0:
+            return f"killed by signal {-code} again and again; is there memory enough?"
+        return lines[-1] if lines else f"ended with exit code {code} and an empty log"
+
+
+def start(spec: RunSpec, keep_checkpoints: bool = False,
+          retries: int = RETRIES) -> "Active | Outcome":
+    """Begin a run unless it is finished, impossible, or somebody else's already."""
+    known = look_up(spec)
+    if known is not None:
+        return known
+    try:
+        claim = Claim.take(spec.folders.of_sweep("locks", f"{spec.name}.lock"))
+        if claim is None:
+            return Outcome("busy")
+        known = look_up(spec)  # it may have ended between the first look and the lock
+        if known is not None:
+            claim.release()
+            return known
+        return Active(spec, claim, keep_checkpoints, retries)
+    except RunError as error:
+        return Outcome("failed", words=str(error))
+
+
+def forget_checkpoints(spec: RunSpec) -> None:
+    """Remove what only resuming needs, unless the run itself was asked to save."""
+    if spec.given.get("savecheck") is None and spec.key:
+        for path in spec.folders.checkpoints.glob(f"*_{spec.key}_*.pt"):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def disk_full(spec: RunSpec) -> bool:
+    """Whether nothing more can be written where the results go."""
+    try:
+        return shutil.disk_usage(spec.folders.results).free < _SCARCE
+    except OSError:
+        return False
+
+
+def read_tail(path: Path, size: int = 4096) -> list[str]:
+    """The last lines of a log that say something."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - size))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    return [line.strip() for line in text.splitlines() if line.strip()]
