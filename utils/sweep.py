@@ -18,11 +18,10 @@ from pathlib import Path
 from running.display import Display
 from running.estimate import expected_time
 from running.execution import Outcome, log_file, look_up
-from running.grid import plan
+from running.grid import plan, shorten_labels
 from running.launchers import LAUNCHERS, add_cluster_options, make_launcher
 from running.options import add_run_options, extra_arguments, folders_of, jobs_of, told
 from running.specs import RunSpec
-from utils.errors import UsageError
 
 
 def parse_args(argv=None):
@@ -43,9 +42,6 @@ def parse_args(argv=None):
 
 def read_plan(options, rest) -> list[RunSpec]:
     """The runs of all grid files, checked before anything starts."""
-    words = [word for word in rest if word.startswith("--")]
-    if rest and not words:
-        raise UsageError(f"Expected an argument such as --n_epochs 1, but got `{rest[0]}`.")
     folders, extra, specs, repeated = folders_of(options), extra_arguments(rest), {}, 0
     for path in options.grids:
         found, twice = plan(path, folders, extra, options.only)
@@ -54,6 +50,7 @@ def read_plan(options, rest) -> list[RunSpec]:
             specs.setdefault(spec.key, spec)
     if repeated:
         print(f"{repeated} runs stand in the grid more than once and are done once.")
+    shorten_labels(list(specs.values()))
     return list(specs.values())
 
 

@@ -2,11 +2,20 @@
 import shutil
 import sys
 import time
-from typing import Any, TextIO
+from collections.abc import Sequence
+from typing import Any, Protocol, TextIO
 
-from running.execution import Active, Outcome
+from running.execution import Outcome, read_progress
+from running.specs import RunSpec
 
 _BAR = 20
+
+
+class Watched(Protocol):
+    """A run that is going on, here or elsewhere."""
+
+    spec: RunSpec
+    started: float
 
 
 def duration(seconds: float) -> str:
@@ -21,17 +30,17 @@ def duration(seconds: float) -> str:
     return f"{minutes // 1440} d {minutes % 1440 // 60} h"
 
 
-def share_done(active: Active) -> float:
+def share_done(active: Watched) -> float:
     """How much of a run is behind it, by tasks and epochs (steps an epoch are not known)."""
-    noted, args = active.progress(), active.spec.args
+    noted, args = read_progress(active.spec), active.spec.args
     epochs = getattr(args, "n_epochs", None) or 1
     within = min(noted.get("epoch", 0) / epochs, 1.0)
     return min((noted.get("task", 0) + within) / active.spec.n_tasks, 1.0)
 
 
-def running_line(active: Active, width: int) -> str:
+def running_line(active: Watched, width: int) -> str:
     """`er seq-digits seed 0  [######    ] task 3/5 epoch 1/1 step 12  81.2 %  0:12`."""
-    noted, args = active.progress(), active.spec.args
+    noted, args = read_progress(active.spec), active.spec.args
     filled = round(_BAR * share_done(active))
     bar = f"[{'#' * filled}{' ' * (_BAR - filled)}]"
     where = "starting"
@@ -84,10 +93,10 @@ class Display:
         self._clear()
         print(ending_line(self.ended, self.total, label, outcome), file=self.stream, flush=True)
 
-    def update(self, active: list[Active], waiting: int = 0) -> None:
-        """Show where the runs are; away from a terminal once a minute only."""
+    def update(self, active: Sequence[Watched], waiting: int = 0) -> None:
+        """Show where the runs are: twice a second, away from a terminal once a minute."""
         now = time.time()
-        if not self.live and now - self._last < self._every:
+        if now - self._last < (0.5 if self.live else self._every):
             return
         self._last = now
         overall = self._overall(active, waiting)
@@ -104,7 +113,7 @@ class Display:
         """Take the block away; the lines above stay."""
         self._clear()
 
-    def remaining(self, active: list[Active]) -> float | None:
+    def remaining(self, active: Sequence[Watched]) -> float | None:
         """Seconds until the end: by the runs that ended here, else as expected before."""
         left = self.total - self.ended - sum(share_done(run) for run in active)
         if self._seconds:
@@ -112,7 +121,7 @@ class Display:
         return max(0.0, left) / max(1, self.total) * self.expected / self.jobs \
             if self.expected else None
 
-    def _overall(self, active: list[Active], waiting: int) -> str:
+    def _overall(self, active: Sequence[Watched], waiting: int) -> str:
         parts = [f"{self.ended}/{self.total} ended", f"{len(active)} running"]
         parts += [f"{self.failed} failed"] if self.failed else []
         parts += [f"{waiting} in another process"] if waiting else []

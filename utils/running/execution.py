@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from running import ROOT
 from running.claims import Claim
 from running.specs import RunSpec, finished
 from utils.errors import RunError, UsageError
 
 State = Literal["finished", "failed", "stopped", "busy"]
-RETRIES = 3
 _SCARCE = 1 << 20  # bytes: with less left on the disk nothing sensible can be written
 
 
@@ -48,12 +48,12 @@ def look_up(spec: RunSpec) -> Outcome | None:
     return done and Outcome("finished", done[1], str(done[0]), new=False)
 
 
-def environment(spec: RunSpec) -> dict[str, str]:
-    """One thread a run, and a file in which it notes how far it is."""
-    env = {**os.environ, "OMP_NUM_THREADS": os.environ.get("MAMMOTH_THREADS", "1"),
-           "MAMMOTH_PROGRESS": str(progress_file(spec))}
-    env.pop("PYTHONPATH", None)
-    return env
+def read_progress(spec: RunSpec) -> dict[str, Any]:
+    """What the run last noted: task, epoch, batch, accuracy; {} before the first step."""
+    try:
+        return json.loads(progress_file(spec).read_text())
+    except (OSError, json.JSONDecodeError):
+        return {}
 
 
 def progress_file(spec: RunSpec) -> Path:
@@ -66,19 +66,29 @@ def log_file(spec: RunSpec) -> Path:
     return spec.folders.of_sweep("logs", f"{spec.name}.log")
 
 
-class Active:
-    """A run that is going on in a child process.
+@dataclass(frozen=True)
+class Care:
+    """How runs are looked after.
 
     Args:
         keep_checkpoints: leave them when the run is finished (they serve resuming only).
         retries: how often a run that was killed from outside is taken up again.
+        threads: processor threads a run.
     """
 
-    def __init__(self, spec: RunSpec, claim: Claim, keep_checkpoints: bool = False,
-                 retries: int = RETRIES) -> None:
+    keep_checkpoints: bool = False
+    retries: int = 3
+    threads: int = 1
+
+
+class Active:
+    """A run that is going on in a child process, which holds the lock as long as we do."""
+
+    def __init__(self, spec: RunSpec, claim: Claim, care: Care) -> None:
         self.spec, self.claim = spec, claim
         self.started = time.time()
-        self._keep, self._retries, self.stopping = keep_checkpoints, retries, False
+        self.stopping = False
+        self._care, self._retries = care, care.retries
         self._start()
 
     def _start(self) -> None:
@@ -90,7 +100,7 @@ class Active:
             with log.open("ab") as output:
                 self.child = subprocess.Popen(
                     self.spec.command(), stdin=subprocess.DEVNULL, stdout=output,
-                    stderr=subprocess.STDOUT, env=environment(self.spec),
+                    stderr=subprocess.STDOUT, env=self._environment(),
                     pass_fds=[self.claim.descriptor],
                     # Ctrl-C must reach the sweep alone: a run takes a second signal for haste.
                     start_new_session=True)
@@ -100,12 +110,13 @@ class Active:
                            "another folder with --results_path.") from error
         self.claim.note(self.child.pid)
 
-    def progress(self) -> dict[str, Any]:
-        """What the run last noted: task, epoch, batch, accuracy; {} before the first step."""
-        try:
-            return json.loads(progress_file(self.spec).read_text())
-        except (OSError, json.JSONDecodeError):
-            return {}
+    def _environment(self) -> dict[str, str]:
+        """The threads a run may use, and a file in which it notes how far it is."""
+        env = {**os.environ, "OMP_NUM_THREADS": str(self._care.threads),
+               "MAMMOTH_PROGRESS": str(progress_file(self.spec))}
+        paths = env.pop("PYTHONPATH", "").split(os.pathsep)
+        kept = [path for path in paths if path and Path(path) != ROOT / "utils"]
+        return env | ({"PYTHONPATH": os.pathsep.join(kept)} if kept else {})
 
     def stop(self, hard: bool = False) -> None:
         """Ask the run to save itself and end; `hard` ends it at once."""
@@ -126,7 +137,7 @@ class Active:
             except RunError as error:
                 return Outcome("failed", words=str(error))
             return None
-        if outcome.state == "finished" and not self._keep:
+        if outcome.state == "finished" and not self._care.keep_checkpoints:
             forget_checkpoints(self.spec)
         with contextlib.suppress(OSError):
             progress_file(self.spec).unlink(missing_ok=True)
@@ -157,8 +168,7 @@ class Active:
         return lines[-1] if lines else f"ended with exit code {code} and an empty log"
 
 
-def start(spec: RunSpec, keep_checkpoints: bool = False,
-          retries: int = RETRIES) -> "Active | Outcome":
+def start(spec: RunSpec, care: Care) -> Active | Outcome:
     """Begin a run unless it is finished, impossible, or somebody else's already."""
     known = look_up(spec)
     if known is not None:
@@ -171,7 +181,7 @@ def start(spec: RunSpec, keep_checkpoints: bool = False,
         if known is not None:
             claim.release()
             return known
-        return Active(spec, claim, keep_checkpoints, retries)
+        return Active(spec, claim, care)
     except RunError as error:
         return Outcome("failed", words=str(error))
 

@@ -14,7 +14,7 @@
 A list inside a list is one value (`lr_milestones: [[35, 45]]`), `null` leaves an argument out.
 """
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -137,9 +137,19 @@ def in_order(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in names if given.get(name) is not None}
 
 
-def label(given: Mapping[str, Any]) -> str:
-    """`er seq-digits buffer_size 200 seed 0`: what tells this run from its neighbours."""
-    rest = [f"{name} {value}" for name, value in given.items()
-            if name not in ("model", "dataset", "seed") and value is not None]
-    seed = [f"seed {given['seed']}"] if given.get("seed") is not None else []
-    return " ".join([str(given.get("model", "?")), str(given.get("dataset", "?")), *rest, *seed])
+def label(given: Mapping[str, Any], names: Collection[str] | None = None) -> str:
+    """`er seq-digits buffer_size 200 seed 0`; with `names`, these arguments only."""
+    return " ".join(str(value) if name in ("model", "dataset") else f"{name} {value}"
+                    for name, value in given.items() if names is None or name in names)
+
+
+def shorten_labels(specs: list[RunSpec]) -> None:
+    """Name runs by what tells them apart: the model, and arguments that are not all the same."""
+    values: dict[str, set[str]] = {}
+    for spec in specs:
+        for name, value in spec.given.items():
+            values.setdefault(name, set()).add(str(value))
+    differing = {name for name, found in values.items() if name == "model" or len(found) > 1
+                 or not all(name in spec.given for spec in specs)}
+    for spec in specs:
+        spec.label = label(spec.given, differing if len(specs) > 1 else None)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from running.display import Display
-from running.execution import Active, Outcome, start
+from running.execution import Active, Care, Outcome, start
 from running.specs import RunSpec
 
 _POLL = 0.2
@@ -39,12 +39,10 @@ class LocalLauncher:
 
     Args:
         jobs: runs at a time.
-        keep_checkpoints, retries: as for `execution.start`.
     """
 
-    def __init__(self, jobs: int, keep_checkpoints: bool = False, retries: int = 3) -> None:
-        self.jobs = max(1, jobs)
-        self._options = {"keep_checkpoints": keep_checkpoints, "retries": retries}
+    def __init__(self, jobs: int, care: Care) -> None:
+        self.jobs, self.care = max(1, jobs), care
 
     def run(self, specs: list[RunSpec], display: Display,
             ended: Callable[[RunSpec, Outcome], None]) -> int:
@@ -75,7 +73,7 @@ class LocalLauncher:
 
     def _begin(self, spec: RunSpec, active: list[Active], busy: list[RunSpec],
                ended: Callable[[RunSpec, Outcome], None]) -> None:
-        begun = start(spec, **self._options)
+        begun = start(spec, self.care)
         if isinstance(begun, Active):
             active.append(begun)
         elif begun.state == "busy":

@@ -12,7 +12,8 @@ from utils.errors import RunError, UsageError
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Folders and the number of runs at a time."""
     parser.add_argument("--jobs", type=int, default=None,
-                        help="runs at a time, one thread each (default: all cores)")
+                        help="runs at a time (default: as many as there are cores for)")
+    parser.add_argument("--cpus", type=int, default=1, help="threads, or cores, a run (default 1)")
     parser.add_argument("--base_path", default="./data/", help="datasets and results")
     parser.add_argument("--results_path", default="results/",
                         help="below --base_path unless absolute")
@@ -33,12 +34,13 @@ def jobs_of(options: argparse.Namespace) -> int:
     """The number of runs at a time.
 
     Raises:
-        UsageError: it is below 1.
+        UsageError: it, or the number of threads, is below 1.
     """
-    jobs = options.jobs if options.jobs is not None else (os.cpu_count() or 1)
-    if jobs < 1:
-        raise UsageError(f"Expected --jobs to be at least 1, but got {jobs}.")
-    return jobs
+    for name in ("jobs", "cpus"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UsageError(f"Expected --{name} to be at least 1, but got {value}.")
+    return options.jobs or max(1, len(os.sched_getaffinity(0)) // options.cpus)
 
 
 def extra_arguments(rest: Sequence[str]) -> dict[str, Any]:
