@@ -83,6 +83,8 @@ def dry_run(specs, todo) -> int:
 
 def sweep(options, rest) -> int:
     """Plan, say how long it takes, run, report."""
+    jobs = jobs_of(options)
+    launcher = make_launcher(options, jobs)
     specs = read_plan(options, rest)
     outcomes: dict[str, Outcome] = {}
     for spec in specs:
@@ -91,14 +93,12 @@ def sweep(options, rest) -> int:
             outcomes[spec.key] = known
     todo = [spec for spec in specs if spec.key not in outcomes]
     cut = todo[:options.limit] if options.limit is not None else todo
-    jobs = jobs_of(options)
     seconds, words = expected_time(cut, jobs)
     limited = f" (of {len(todo)}; --limit)" if len(cut) < len(todo) else ""
     print(f"{len(specs)} runs, {len(specs) - len(todo)} of them known already, {len(cut)} to "
           f"do{limited}: {words}.", flush=True)
     if options.dry_run:
         return dry_run(specs, cut)
-    launcher = make_launcher(options, jobs)
     display = Display(len(cut), jobs, seconds)
 
     def ended(spec: RunSpec, outcome: Outcome) -> None:

@@ -1,6 +1,7 @@
 """Runs as a SLURM job array through submitit; a job that must go saves its run and is requeued."""
 import argparse
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,17 @@ from running.specs import RunSpec
 from utils.errors import UsageError
 
 _PARALLEL = 64
+_LOOK_AGAIN = 10.0
 _REQUEUES = 1000  # a long run may need the queue's time limit many times over
+
+
+def _queued(arrays: list[str]) -> set[str] | None:
+    """The array tasks that SLURM still has; None when it does not answer."""
+    found = subprocess.run(["squeue", "--noheader", "--array", "--format=%i", "--jobs",
+                            ",".join(arrays)], capture_output=True, text=True)
+    if found.returncode and "Invalid job id" not in found.stderr:
+        return None
+    return set(found.stdout.split())
 
 
 class SlurmJob(Job):
@@ -46,6 +57,8 @@ class SlurmLauncher:
                              "submitit.") from error
         self.submitit, self.options, self.care = submitit, options, care
         self.parallel = options.jobs or _PARALLEL
+        self._gone: set[Any] = set()
+        self._looked = time.time()
 
     def run(self, specs: list[RunSpec], display: Display,
             ended: Callable[[RunSpec, Outcome], None]) -> int:
@@ -60,7 +73,7 @@ class SlurmLauncher:
         with Stop() as stop:
             asked = False
             while waiting and not stop.hard:
-                for job in [job for job in waiting if job.done()]:
+                for job in self._ended(list(waiting)):
                     ended(waiting.pop(job).spec, self._outcome(job))
                 if stop.number and not asked:
                     asked = True
@@ -97,8 +110,28 @@ class SlurmLauncher:
             wanted["slurm_partition"] = options.partition
         return wanted
 
+    def _ended(self, jobs: list[Any]) -> list[Any]:
+        """Jobs that left a result, or left the queue without one at two looks in a row.
+
+        `squeue` is asked because `sacct`, which submitit asks, needs an accounting database.
+        """
+        done = [job for job in jobs if job.paths.result_pickle.exists()]
+        if self.options.cluster == "local":
+            return [job for job in jobs if job.done()]
+        if time.time() - self._looked < _LOOK_AGAIN:
+            return done
+        self._looked = time.time()
+        queue = _queued(sorted({str(job.job_id).split("_")[0] for job in jobs}))
+        gone = {job for job in jobs if queue is not None and str(job.job_id) not in queue}
+        lost = [job for job in self._gone & gone if not job.paths.result_pickle.exists()]
+        self._gone = gone
+        return [*done, *lost]
+
     def _outcome(self, job: Any) -> Outcome:
         """What the job returned; a job that died without a word is named with its own log."""
+        if not job.paths.result_pickle.exists() and self.options.cluster != "local":
+            return Outcome("failed", words=f"SLURM job {job.job_id} ended without a result (see "
+                                           f"{job.paths.stderr})")
         try:
             return job.result()
         except self.submitit.core.utils.UncompletedJobError as error:
