@@ -11,7 +11,8 @@
     exclude:                     # optional: combinations to leave out
       - {model: der, buffer_size: 500}
 
-A list inside a list is one value (`lr_milestones: [[35, 45]]`), `null` leaves an argument out.
+A list inside a list is one value (`lr_milestones: [[35, 45]]`), `null` leaves an argument out,
+and a question mark (`buffer_size?: [200, 500]`) gives it to the methods that have it only.
 """
 import itertools
 from collections.abc import Collection, Iterator, Mapping
@@ -19,7 +20,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from running.specs import Folders, RunSpec, check, without_duplicates
+from running.specs import Folders, RunSpec, check, known_arguments, without_duplicates
 from utils.errors import UsageError
 
 
@@ -115,7 +116,7 @@ def plan(path: Path, folders: Folders, extra: Mapping[str, Any] | None = None,
     """
     runs = read_grid(path)
     check_exclusions(path, [given for _, given in runs])
-    given = [(group, {**run, **(extra or {})}) for group, run in runs]
+    given = [(group, {**where_it_exists(run), **(extra or {})}) for group, run in runs]
     specs = []
     for group, run in given:
         spec = RunSpec(in_order(run), folders, group)
@@ -128,6 +129,16 @@ def plan(path: Path, folders: Folders, extra: Mapping[str, Any] | None = None,
         raise UsageError(f"No run of {path} fits --only {only}; its blocks are {names}."
                          if only else f"{path} holds no run.")
     return without_duplicates(specs)
+
+
+def where_it_exists(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with a question mark become plain ones, or go where the run has no such one."""
+    asked = [name for name in run if name.endswith("?")]
+    if not asked:
+        return dict(run)
+    known = known_arguments(str(run.get("model")), str(run.get("dataset")), run.get("backbone"))
+    return {name.removesuffix("?"): value for name, value in run.items()
+            if not name.endswith("?") or name[:-1] in known}
 
 
 def in_order(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -105,8 +105,9 @@ def groups(records: Iterable[dict[str, Any]]) -> dict[tuple, list[dict[str, Any]
     """
     found: dict[tuple, dict[int, dict[str, Any]]] = {}
     for record in records:
-        key = (record["protocol"], record["dataset"], record["buffer_size"] or 0,
-               record["variant"])
+        together = record["variant"].startswith(("joint", "multitask"))  # the buffer is idle
+        key = (record["protocol"], record["dataset"],
+               0 if together else record["buffer_size"] or 0, record["variant"])
         seeds = found.setdefault(key, {})
         known = seeds.get(record["seed"])
         if known is None or ("uncertainty" in record and "uncertainty" not in known):

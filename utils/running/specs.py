@@ -1,5 +1,6 @@
 """A run: the arguments it was given, the ones it ends up with, and its key."""
 import difflib
+import functools
 import shlex
 import sys
 from argparse import Namespace
@@ -161,16 +162,30 @@ def _parsed(spec: RunSpec) -> Namespace:
 
 def _name_unknown_key(spec: RunSpec, where: str) -> None:
     """A key that the run does not have is named with the nearest one that it has."""
-    from utils.parsing import SettingsBuilder
-
-    parser = SettingsBuilder([*to_words(spec.given), *spec.folders.words()]).parser
-    known = {option[2:] for option in parser._option_string_actions if option.startswith("--")}
+    known = known_arguments(str(spec.given["model"]), str(spec.given["dataset"]),
+                            spec.given.get("backbone"))
     for name in spec.given:
         if name not in known:
             near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0)
             raise UsageError(
                 f"{where}: `{name}` is no argument of {spec.given['model']} on "
                 f"{spec.given['dataset']}; did you mean `{near[0]}`?")
+
+
+@functools.cache
+def known_arguments(model: str, dataset: str, backbone: str | None = None) -> frozenset[str]:
+    """The names of all arguments of a method on a benchmark.
+
+    Raises:
+        UsageError: there is no such method, benchmark or network.
+    """
+    from utils.parsing import SettingsBuilder
+    from utils.plugins import load_plugins
+
+    load_plugins()
+    words = to_words({"model": model, "dataset": dataset, "backbone": backbone})
+    options = SettingsBuilder(words).parser._option_string_actions
+    return frozenset(option[2:] for option in options if option.startswith("--"))
 
 
 def _number_of_tasks(args: Namespace) -> int:
