@@ -29,7 +29,7 @@ def command(grid, folder, *words):
 def sweep(grid, folder, *words, env=None, **options):
     """A sweep from start to end."""
     return subprocess.run(command(grid, folder, *words), capture_output=True, text=True,
-                          timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
+                          timeout=900, env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
                           **options)
 
 
@@ -65,7 +65,7 @@ def progress(folder):
     return found
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=400):
     """The condition's value as soon as it is true."""
     end = time.time() + seconds
     while time.time() < end:

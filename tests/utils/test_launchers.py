@@ -55,7 +55,7 @@ def test_submitit_runs_the_grid_and_requeues_an_interrupted_job(undisturbed, tmp
     job = int(next((tmp_path / "results" / "sweep" / "slurm").glob("[0-9]*")).name)
     for child in children(job):
         kill(child, 12)  # USR2, which submitit sends before a job's time is over
-    stdout, stderr = process.communicate(timeout=240)
+    stdout, stderr = process.communicate(timeout=900)
     assert process.returncode == 0, stderr
     assert "1 of 1 runs finished (1 now), 0 failed." in stdout
     assert numbers(tmp_path) == undisturbed
@@ -178,7 +178,7 @@ def test_real_slurm_runs_the_grid_and_a_requeued_job_resumes(slurm, undisturbed,
     job = subprocess.run(["squeue", "--noheader", "--format=%A"], capture_output=True,
                          text=True).stdout.split()[0]
     subprocess.run(["scancel", "--signal=USR2", job], check=True)
-    stdout, stderr = process.communicate(timeout=400)
+    stdout, stderr = process.communicate(timeout=900)
     assert process.returncode == 0, stderr
     assert "1 of 1 runs finished (1 now), 0 failed." in stdout
     assert numbers(data) == undisturbed

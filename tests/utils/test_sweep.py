@@ -96,7 +96,7 @@ def test_workers_killed_at_random_give_the_same_numbers(undisturbed, tmp_path):
         victims = sorted(workers(tmp_path).values())
         if victims:
             kill(chance.choice(victims), chance.choice([signal.SIGKILL, signal.SIGTERM]))
-    stdout, stderr = process.communicate(timeout=200)
+    stdout, stderr = process.communicate(timeout=900)
     assert process.returncode == 0, stderr
     assert "2 of 2 runs finished (2 now), 0 failed." in stdout
     assert numbers(tmp_path) == undisturbed
@@ -108,7 +108,7 @@ def test_stopped_sweep_saves_its_runs_and_goes_on(undisturbed, tmp_path):
     process = begin(grid, tmp_path)
     wait_for(lambda: progress(tmp_path))
     process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=900)
     assert process.returncode == 128 + signal.SIGTERM
     assert stderr.strip() == ("error: Interrupted; the same command goes on where the runs were "
                               "stopped.")
@@ -140,7 +140,7 @@ def test_two_sweeps_share_the_work(tmp_path):
     grid = write_grid(tmp_path, dataset="seq-digits", model="er", buffer_size=50, n_epochs=1,
                       seed=[0, 1])
     both = [begin(grid, tmp_path, "--jobs", 1) for _ in range(2)]
-    said = [process.communicate(timeout=200) for process in both]
+    said = [process.communicate(timeout=900) for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert all("2 of 2 runs finished" in stdout for stdout, _ in said)
     assert len(results(tmp_path)) == len(list(tmp_path.glob("results/runs/*/*/*"))) == 2
