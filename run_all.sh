@@ -10,6 +10,8 @@ usage: ./run_all.sh [JOB] [ARGUMENTS]
   (no job)   several methods side by side on seq-digits (embedded data, under 4 minutes)
   test       the test suite; further arguments go to pytest (--slow: the long tests too)
   compare    any methods side by side: ./run_all.sh compare --help
+  sweep      any grid of arguments, here or on a cluster: ./run_all.sh sweep --help
+  tables     the paper's tables: --scale cpu (what reproduces here) or full; goes on when repeated
   bench      time per step and evaluation throughput: ./run_all.sh bench --help
   --help     this page
 
@@ -21,7 +23,7 @@ job=${1:-demo}
 [ $# -gt 0 ] && shift
 case "$job" in
   -h|--help|help) usage; exit 0 ;;
-  demo|test|compare|bench) ;;
+  demo|test|compare|sweep|tables|bench) ;;
   *) echo "error: there is no job \`$job\`; ./run_all.sh --help lists them." >&2; exit 2 ;;
 esac
 
@@ -44,5 +46,7 @@ case "$job" in
              --buffer_size 200 --seeds 3 "$@" ;;
   test)    exec "$python" -m pytest -n 2 --dist worksteal "$@" ;;
   compare) exec "$python" utils/compare.py "$@" ;;
+  sweep)   exec "$python" utils/sweep.py "$@" ;;
+  tables)  exec "$python" utils/reproduce.py "$@" ;;
   bench)   exec "$python" utils/bench.py "$@" ;;
 esac

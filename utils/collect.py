@@ -4,9 +4,11 @@
     python utils/collect.py RESULTS_PATH --out results/harness.json
     python utils/collect.py --table results/harness.json
 
-A run is kept with its command, seed, accuracies, transfer, time and versions; folders of the
-machine it ran on are left out. A table shows mean ± sd over the seeds beside the paper's figure
-(results/paper.json) where the paper has that cell.
+A run is kept with its command, the arguments that make it special, seed, accuracies, transfer,
+time, versions, and what it knows about its uncertainty (`--uncertainty 1`: calibration, novelty,
+confidence, cost); folders of the machine it ran on are left out. A table shows mean ± sd over the
+seeds beside the paper's figure (results/paper.json) where the paper has that cell. Variants and
+reduced protocols are rows of their own. `utils/tables.py` makes all the paper's tables.
 """
 import argparse
 import json
@@ -14,11 +16,8 @@ import shlex
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-PAPER = ROOT / "results" / "paper.json"
-sys.path.insert(0, str(ROOT / "mammoth"))
-
-from utils.tables import aligned, spread  # noqa: E402
+from running.records import groups, protocol, read_paper, settings_of, variant
+from utils.tables import aligned, spread
 
 LOCAL = {"--base_path": "DATA", "--results_path": None, "--checkpoint_path": None,
          "--resume": None, "--non_verbose": None}
@@ -42,27 +41,70 @@ def read_run(folder):
     """The compact record of one finished run; None (with a word on stderr) for a damaged one."""
     try:
         result = json.loads((folder / "result.json").read_text())
-        command = json.loads((folder / "args.json").read_text())["command"]
+        asked = json.loads((folder / "args.json").read_text())
+        command = portable(asked["command"])
+        summary = folder / "uncertainty" / "summary.json"
+        known = json.loads(summary.read_text()) if summary.exists() else None
     except (OSError, json.JSONDecodeError, KeyError) as error:
         print(f"left out: {folder.name} ({type(error).__name__})", file=sys.stderr)
         return None
     main = result["setting"]
     transfer = {name: round(values[main], 3) for name, values in result["transfer"].items()}
-    return {
+    record = {
         "model": result["model"], "dataset": result["dataset"], "setting": main,
         "buffer_size": result["buffer_size"], "seed": result["seed"],
+        "settings": settings_of({"command": command}),
         "accuracy": {name: round(value, 3) for name, value in result["accuracy"].items()},
         **transfer, "final_accuracies": [round(v, 2) for v in result["accuracy_matrix"][main][-1]],
-        "seconds": round(result["seconds"], 1), "command": portable(command),
+        "seconds": round(result["seconds"], 1), "n_parameters": result.get("n_parameters"),
+        "command": command,
         "versions": {k: result["versions"][k] for k in ("python", "torch", "threads", "cores")},
     }
+    if result.get("final_test_accuracy"):  # --validation: `accuracy` is on the validation split
+        record["final_test_accuracy"] = {name: round(sum(values) / len(values), 3) for name, values
+                                         in result["final_test_accuracy"].items()}
+    if known is not None:
+        record["uncertainty"] = compact_uncertainty(known)
+    return record
+
+
+def compact_uncertainty(summary):
+    """What tables need of an uncertainty summary: no histograms, maps or curves."""
+    kept = {"headline": summary["headline"], "definitions": {
+        name: text for name, text in summary.get("definitions", {}).items()
+        if name in ("ece", "ace_classwise", "ace_top_equal_mass", "variance_softmax",
+                    "variance_entropy", "piw", "piw_correct", "t_test")}}
+    novelty, confidence = summary.get("novelty"), summary.get("confidence")
+    if novelty:
+        kept["novelty"] = {name: novelty[name] for name in (
+            "data", "description", "auroc", "fpr95", "mean_id", "mean_ood") if name in novelty}
+    if confidence:
+        kept["confidence"] = {name: confidence[name] for name in (
+            "n_draws", "significance", "true_head") if name in confidence}
+    if summary.get("cost"):
+        kept["cost"] = summary["cost"]
+    transfer = summary.get("transfer")
+    if transfer:
+        kept["transfer"] = {name: transfer[name] for name in (
+            "mean_accuracy", "mean_entropy", "pearson", "pearson_p") if name in transfer}
+    return rounded(kept)
+
+
+def rounded(value, digits=5):
+    """Floats to so many significant digits, however deep they lie."""
+    if isinstance(value, dict):
+        return {name: rounded(inner, digits) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [rounded(inner, digits) for inner in value]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
 def collect(source, out):
     """Write all finished runs below `source`, in a stable order."""
     runs = [run for path in sorted(source.glob("runs/*/*/*"))
             if (path / "result.json").exists() and (run := read_run(path))]
-    runs.sort(key=lambda r: (r["dataset"], r["model"], r["buffer_size"] or 0, r["seed"]))
+    runs.sort(key=lambda r: (r["dataset"], r["model"], r["buffer_size"] or 0,
+                             str(r["settings"]), r["seed"]))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("[\n" + ",\n".join(json.dumps(run) for run in runs) + "\n]\n")
     print(f"{len(runs)} runs in {out}")
@@ -70,18 +112,17 @@ def collect(source, out):
 
 def table_rows(runs, paper):
     """One row a setting: ours and the paper's accuracy and backward transfer, time, seeds."""
-    groups = {}
-    for run in runs:
-        groups.setdefault((run["dataset"], run["buffer_size"] or 0, run["model"]), []).append(run)
-    for (dataset, size, model), found in sorted(groups.items()):
-        theirs = {name: paper[name].get(dataset, {}).get(str(size), {}).get(model, [])
-                  for name in ("accuracy", "backward_transfer")}
-        ours = {"accuracy": [run["accuracy"][run["setting"]] for run in found],
-                "backward_transfer": [run.get("backward_transfer") for run in found]}
-        row = [dataset, str(size or "-"), model]
-        for name, values in ours.items():
-            row += [spread(values), " ± ".join(f"{v:.2f}" for v in theirs[name]) or "-"]
-        yield [*row, spread([run["seconds"] for run in found], 0).split()[0], str(len(found))]
+    named = [{**run, "variant": variant(run), "protocol": protocol(run)} for run in runs]
+    found = groups(named)
+    for (reduced, dataset, size, name), group in sorted(found.items(), key=lambda kv: kv[0]):
+        theirs = {kind: [] if reduced else paper[kind].get(dataset, {}).get(str(size), {}).get(
+            name, []) for kind in ("accuracy", "backward_transfer")}
+        ours = {"accuracy": [run["accuracy"][run["setting"]] for run in group],
+                "backward_transfer": [run.get("backward_transfer") for run in group]}
+        row = [dataset, str(size or "-"), f"{name} ({reduced})" if reduced else name]
+        for kind, values in ours.items():
+            row += [spread(values), " ± ".join(f"{v:.2f}" for v in theirs[kind]) or "-"]
+        yield [*row, spread([run["seconds"] for run in group], 0).split()[0], str(len(group))]
 
 
 def main(argv=None):
@@ -99,7 +140,7 @@ def main(argv=None):
         runs = [run for path in options.table for run in json.loads(path.read_text())]
         header = ["dataset", "buffer", "method", "ours %", "paper %", "our BWT", "paper BWT",
                   "s a run", "seeds"]
-        rows = list(table_rows(runs, json.loads(PAPER.read_text())))
+        rows = list(table_rows(runs, read_paper()))
         print(aligned(header, rows, markdown=True))
     elif options.source and options.out:
         collect(options.source, options.out)

@@ -4,29 +4,25 @@
     python utils/compare.py --models er der --dataset seq-digits --buffer_size 200 --seeds 3
 
 Runs what is missing (a finished run is never repeated), several at a time, and prints one
-aligned table: mean and standard deviation over the seeds. Arguments that are not listed below
-go to every run, e.g. --n_epochs 1 or --base_path DATA.
+aligned table: mean and standard deviation over the seeds, the paper's figure where it has the
+setting, best (*) and second best (+), and a paired t-test against the first method. Arguments
+that are not listed below go to every run, e.g. --n_epochs 1. `--out PREFIX` also writes
+PREFIX.md, PREFIX.csv and PREFIX.tex.
 """
 import argparse
-import json
-import os
-import re
-import subprocess
 import sys
-import tempfile
-import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-MAIN = ROOT / "mammoth" / "main.py"
-sys.path.insert(0, str(MAIN.parent))
-
-from utils.tables import aligned, spread  # noqa: E402
-
-RESULT = re.compile(r"^Result: (.+)$", re.MULTILINE)
-COLUMNS = {"class-il": "Class-IL %", "task-il": "Task-IL %", "domain-il": "Domain-IL %",
-           "general-continual": "Domain-IL %"}
+from running.comparison import as_csv, as_latex, as_markdown, as_text, compare
+from running.display import Display
+from running.estimate import expected_time
+from running.execution import Care, Outcome, log_file, look_up
+from running.local import LocalLauncher
+from running.options import add_run_options, extra_arguments, folders_of, jobs_of, told
+from running.records import protocol, read_paper, variant
+from running.specs import RunSpec, check
+from utils.errors import UsageError
+from utils.files import atomic_write
 
 
 def parse_args(argv=None):
@@ -38,102 +34,133 @@ def parse_args(argv=None):
     parser.add_argument("--buffer_size", type=int, default=200,
                         help="for the methods that have a buffer (default 200)")
     parser.add_argument("--seeds", type=int, default=3, help="seeds 0, 1, ... (default 3)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1,
-                        help="runs at a time, one thread each (default: all cores)")
+    parser.add_argument("--out", type=Path, metavar="PREFIX",
+                        help="write the table as PREFIX.md, PREFIX.csv and PREFIX.tex too")
+    parser.add_argument("--no-uncertainty", action="store_true",
+                        help="leave out the calibration error, which costs some time")
+    add_run_options(parser)
     return parser.parse_known_args(argv)
 
 
-def has_buffer(model):
-    """Whether a method takes --buffer_size, asked of its own argument list."""
+def arguments_of(model):
+    """The names of a method's own arguments, and of those that plugins give to all.
+
+    Raises:
+        UsageError: there is no such method.
+    """
     from models import get_model_class
     from utils.args import ArgumentParser
-    from utils.errors import UsageError
+    from utils.parsing import general_parser
     from utils.plugins import load_plugins
 
-    try:
-        load_plugins()
-        parser = get_model_class(model).get_parser(ArgumentParser(add_help=False))
-    except UsageError as error:
-        sys.exit(f"error: {error}")
-    return "buffer_size" in {action.dest for action in parser._actions}
+    load_plugins()
+    own = get_model_class(model).get_parser(ArgumentParser(add_help=False))
+    return {action.dest for action in (*own._actions, *general_parser()._actions)}
 
 
-def run(model, seed, options, rest, buffered):
-    """One run of main.py.
+def plan(options, rest) -> list[RunSpec]:
+    """A run for each method and seed; one that cannot be is kept with the reason."""
+    folders, extra, specs = folders_of(options), extra_arguments(rest), []
+    known = {model: arguments_of(model) for model in options.models}
+    for seed in range(options.seeds):
+        for model in dict.fromkeys(options.models):
+            given = {"model": model, "dataset": options.dataset}
+            if "buffer_size" in known[model]:
+                given["buffer_size"] = options.buffer_size
+            if "uncertainty" in known[model] and not options.no_uncertainty:
+                given["uncertainty"] = 1
+            spec = RunSpec({**given, **extra, "seed": seed}, folders, label=f"{model} seed {seed}")
+            try:
+                check(spec, "compare.py")
+            except UsageError as error:
+                spec.error = str(error)
+            specs.append(spec)
+    return specs
+
+
+def run_all(options, specs):
+    """All the runs, `--jobs` at a time.
 
     Returns:
-        (model, seed, result or None, last words of a failed run, seconds)
+        (outcomes by place in `specs`, number of the signal that stopped it)
     """
-    command = [sys.executable, str(MAIN), "--model", model, "--dataset", options.dataset,
-               "--seed", str(seed), "--resume", "--non_verbose", "1",
-               *(["--buffer_size", str(options.buffer_size)] if buffered else []), *rest]
-    if "--checkpoint_path" not in rest:
-        folder = Path(tempfile.gettempdir()) / "mammoth-compare-checkpoints"
-        command += ["--checkpoint_path", str(folder)]
-    started = time.time()
-    done = subprocess.run(command, capture_output=True, text=True,
-                          env={**os.environ, "OMP_NUM_THREADS": "1"})
-    found = RESULT.search(done.stdout)
-    result = json.loads(Path(found.group(1)).read_text()) if found else None
-    words = done.stderr.strip().splitlines()
-    return model, seed, result, words[-1] if words else "", time.time() - started
+    jobs, outcomes = jobs_of(options), {}
+    for i, spec in enumerate(specs):
+        known = look_up(spec)
+        if known is not None:
+            outcomes[i] = known
+    todo = [spec for i, spec in enumerate(specs) if i not in outcomes]
+    seconds, words = expected_time(todo, jobs)
+    print(f"{len(specs)} runs, {len(todo)} to do: {words}.", flush=True)
+    display = Display(len(specs), jobs, seconds)
+    for i, outcome in sorted(outcomes.items()):
+        display.ending(specs[i].label, outcome)
+    places = {id(spec): i for i, spec in enumerate(specs)}
+
+    def ended(spec: RunSpec, outcome: Outcome) -> None:
+        outcomes[places[id(spec)]] = outcome
+        display.ending(spec.label, outcome)
+
+    care = Care(options.keep_checkpoints, options.retries, options.cpus)
+    return outcomes, LocalLauncher(jobs, care).run(todo, display, ended)
 
 
-def run_all(options, rest):
-    """All the runs, `--jobs` at a time, with a line for each as it ends."""
-    buffered = {model: has_buffer(model) for model in options.models}
-    todo = [(model, seed) for seed in range(options.seeds) for model in options.models]
-    results, failures = {model: [] for model in options.models}, []
-    with ThreadPoolExecutor(max(1, options.jobs)) as pool:
-        futures = [pool.submit(run, model, seed, options, rest, buffered[model])
-                   for model, seed in todo]
-        for i, future in enumerate(as_completed(futures), 1):
-            model, seed, result, words, seconds = future.result()
-            if result is None:
-                failures.append(f"{model}, seed {seed}: {words}")
-                outcome = "failed"
-            else:
-                results[model].append(result)
-                outcome = ", ".join(f"{name} {value:.2f}"
-                                    for name, value in result["accuracy"].items())
-            print(f"[{i}/{len(todo)}] {model} seed {seed}: {outcome} ({seconds:.0f} s)",
-                  flush=True)
-    return results, failures
+def table_of(options, specs, outcomes):
+    """The columns, with the paper's figures where these are runs of its protocol."""
+    results = {model: {} for model in options.models}
+    names, figures = {}, read_paper()
+    for i, spec in enumerate(specs):
+        record = {"model": spec.given["model"], "dataset": options.dataset.replace("_", "-"),
+                  "settings": spec.given}
+        names[spec.given["model"]] = (variant(record) if not protocol(record) else "",
+                                      str(spec.given.get("buffer_size", 0)))
+        if i in outcomes and outcomes[i].result is not None:
+            results[spec.given["model"]][spec.given["seed"]] = outcomes[i].result
+
+    def paper(measure: str, model: str) -> list[float]:
+        name, size = names[model]
+        found = figures[measure].get(options.dataset.replace("_", "-"), {})
+        return found.get(size, {}).get(name, [])
+
+    return compare(results, paper)
 
 
-def rows_of(results):
-    """The table's header and lines."""
-    settings = []
-    for runs in results.values():
-        for result in runs:
-            settings += [name for name in result["accuracy"] if name not in settings]
-    header = ["method", *(COLUMNS[s] for s in settings), "BWT", "forgetting", "seconds a run",
-              "seeds"]
-    rows = []
-    for model, runs in results.items():
-        main = settings[0] if settings else ""
-        transfer = [run["transfer"] for run in runs]
-        rows.append([
-            model, *(spread([run["accuracy"].get(s) for run in runs]) for s in settings),
-            spread([t.get("backward_transfer", {}).get(main) for t in transfer]),
-            spread([t.get("forgetting", {}).get(main) for t in transfer]),
-            spread([run["seconds"] for run in runs], 1), str(len(runs))])
-    return header, rows
+def write(prefix: Path, columns, title: str) -> None:
+    """The table in three formats beside each other."""
+    for suffix, text in ((".md", f"{title}\n\n{as_markdown(columns)}\n"),
+                         (".csv", as_csv(columns)), (".tex", as_latex(columns))):
+        atomic_write(prefix.with_name(prefix.name + suffix), text.encode())
+    print(f"Written: {prefix}.md, {prefix}.csv, {prefix}.tex")
 
 
-def main(argv=None):
+def main(options, rest) -> int:
     """Run, then print the table; exit code 1 if a run failed."""
-    options, rest = parse_args(argv)
     if options.seeds < 1:
-        sys.exit(f"error: Expected --seeds to be at least 1, but got {options.seeds}.")
-    results, failures = run_all(options, rest)
-    print(f"\n{options.dataset}, buffer {options.buffer_size}, {options.seeds} seed(s), one thread "
-          f"a run{', ' + ' '.join(rest) if rest else ''}\n")
-    print(aligned(*rows_of(results)))
-    for failure in failures:
-        print(f"failed: {failure}", file=sys.stderr)
-    return 1 if failures else 0
+        raise UsageError(f"Expected --seeds to be at least 1, but got {options.seeds}.")
+    try:
+        specs = plan(options, rest)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    outcomes, signal_number = run_all(options, specs)
+    if signal_number:
+        print("error: Interrupted; the same command goes on where the runs were stopped.",
+              file=sys.stderr)
+        return 128 + signal_number
+    columns = table_of(options, specs, outcomes)
+    title = (f"{options.dataset}, buffer {options.buffer_size}, {options.seeds} seed(s), "
+             f"{options.cpus} thread(s) a run{', ' + ' '.join(rest) if rest else ''}")
+    if options.out:
+        write(options.out, columns, title)
+    print(f"\n{title}\n* best, + second best; p: paired t-test against {options.models[0]}\n")
+    print(as_text(columns))
+    failed = [i for i in sorted(outcomes) if outcomes[i].state == "failed"]
+    for i in failed:
+        log = log_file(specs[i]) if not specs[i].error else None
+        where = f"; log: {log}" if log is not None and log.exists() else ""
+        print(f"failed: {specs[i].label}: {outcomes[i].words}{where}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(lambda: main(*parse_args())))

@@ -5,23 +5,30 @@ from typing import Any
 
 from utils.errors import UsageError
 from utils.loggers import plain_args
+from utils.progress_file import ProgressFile
 
 
 class Trackers:
     """Sends losses and accuracies to every tracker that the arguments switch on."""
 
-    def __init__(self, tensorboard: Any = None, wandb_run: Any = None) -> None:
+    def __init__(self, tensorboard: Any = None, wandb_run: Any = None,
+                 progress: ProgressFile | None = None) -> None:
         self.tensorboard = tensorboard
         self.wandb_run = wandb_run
+        self.progress = progress
         self.step = 0
 
     def log_step(self, terms: dict[str, Any], position: Any) -> None:
         """The loss, and its terms where the method returns them."""
         self.step += 1
+        if self.progress is not None:
+            self.progress.step(position)
         self._send({f"train/{name}": value for name, value in terms.items()})
 
     def log_accuracies(self, line: dict[str, Any]) -> None:
         """An evaluation, as metrics.jsonl has it."""
+        if self.progress is not None:
+            self.progress.accuracy = line["mean"]
         values = {"accuracy/mean": line["mean"]}
         values |= {f"accuracy/task_{i + 1}": v for i, v in enumerate(line["accuracies"])}
         if "task_il_mean" in line:
@@ -68,4 +75,4 @@ def open_trackers(args: Namespace, folder: Any) -> Trackers:
                                entity=args.wandb_entity or os.environ.get("WANDB_ENTITY"),
                                name=args.wandb_name or args.model, dir=str(folder.path),
                                config=plain_args(args))
-    return Trackers(tensorboard, wandb_run)
+    return Trackers(tensorboard, wandb_run, ProgressFile.from_environment())

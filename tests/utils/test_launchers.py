@@ -1,0 +1,185 @@
+"""The same grid on Ray, through submitit, and on a real SLURM where one can be had."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from sweeps import (
+    begin,
+    kill,
+    numbers,
+    progress,
+    results,
+    sweep,
+    wait_for,
+    write_grid,
+)
+
+SHORT = {"dataset": "seq-digits", "model": ["er", "sgd"], "buffer_size?": 50, "n_epochs": 1,
+         "seed": 0}
+LONG = {"dataset": "perm-digits", "model": "er", "buffer_size": 50, "n_epochs": 5, "seed": 0}
+
+
+def without(package, folder):
+    """An environment in which a package is not installed."""
+    (folder / f"{package}.py").write_text(f"raise ImportError('no {package} here')\n")
+    return {"PYTHONPATH": str(folder)}
+
+
+@pytest.mark.parametrize("launcher, package, command", [
+    ("ray", "ray", "pip install ray"), ("slurm", "submitit", "pip install submitit")])
+def test_machine_without_the_package_gets_one_sentence(launcher, package, command, tmp_path):
+    process = sweep(write_grid(tmp_path, **SHORT), tmp_path, "--launcher", launcher,
+                    env=without(package, tmp_path))
+    assert process.returncode == 2
+    assert process.stderr.strip() == (f"error: --launcher {launcher} needs the extra `{launcher}`: "
+                                      f"{command}.")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("here")
+    assert sweep(write_grid(folder, **LONG), folder).returncode == 0
+    return numbers(folder)
+
+
+@pytest.mark.slow
+def test_submitit_runs_the_grid_and_requeues_an_interrupted_job(undisturbed, tmp_path):
+    pytest.importorskip("submitit")
+    process = begin(write_grid(tmp_path, **LONG), tmp_path, "--launcher", "slurm", "--cluster",
+                    "local")
+    wait_for(lambda: any(note["task"] > 0 for note in progress(tmp_path).values()))
+    job = int(next((tmp_path / "results" / "sweep" / "slurm").glob("[0-9]*")).name)
+    for child in children(job):
+        kill(child, 12)  # USR2, which submitit sends before a job's time is over
+    stdout, stderr = process.communicate(timeout=900)
+    assert process.returncode == 0, stderr
+    assert "1 of 1 runs finished (1 now), 0 failed." in stdout
+    assert numbers(tmp_path) == undisturbed
+    assert [r["resumed"] for r in results(tmp_path).values()] == [1]
+
+
+def children(pid):
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True,
+                            text=True)
+    return [int(word) for word in listed.stdout.split()]
+
+
+RAY = """
+import json, os, sys
+os.environ["RAY_worker_niceness"] = "0"
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+cluster.add_node(num_cpus=1)
+import subprocess
+done = subprocess.run([sys.executable, *sys.argv[1:], "--address", cluster.address],
+                      capture_output=True, text=True)
+print(json.dumps([done.returncode, done.stdout, done.stderr]))
+cluster.shutdown()
+"""
+
+
+@pytest.mark.slow
+def test_ray_cluster_of_two_nodes_runs_the_grid(tmp_path):
+    pytest.importorskip("ray")
+    from sweeps import SCRIPT
+
+    grid = write_grid(tmp_path, **SHORT)
+    process = subprocess.run(
+        [sys.executable, "-c", RAY, str(SCRIPT), str(grid), "--base_path", str(tmp_path),
+         "--launcher", "ray"], capture_output=True, text=True, timeout=500,
+        env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert process.returncode == 0, process.stderr
+    code, stdout, stderr = json.loads(process.stdout.strip().splitlines()[-1])
+    assert code == 0, stderr
+    assert "2 of 2 runs finished (2 now), 0 failed." in stdout
+    here = tmp_path / "here"
+    assert sweep(grid, here).returncode == 0
+    assert numbers(tmp_path) == numbers(here)
+    notes = [p.read_text() for p in tmp_path.glob("results/sweep/locks/*.lock")]
+    assert len(notes) == 2
+
+
+CONF = """ClusterName=tiny
+SlurmctldHost={host}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+SlurmctldPort=26817
+SlurmdPort=26818
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+ReturnToService=2
+MailProg=/bin/true
+NodeName={host} CPUs={cores} RealMemory=2000 State=UNKNOWN
+PartitionName=tiny Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """A SLURM of one node from Debian's packages (slurm-wlm, munge), brought up for one test."""
+    missing = [p for p in ("munged", "slurmctld", "slurmd", "sbatch") if shutil.which(p) is None]
+    if missing or os.geteuid() != 0:
+        pytest.skip(f"needs root and Debian's slurm-wlm and munge (missing: {missing})")
+    folder = tmp_path / "slurm"
+    for name in ("state", "spool"):
+        (folder / name).mkdir(parents=True)
+    for parent in (folder, *folder.parents):
+        if parent.stat().st_mode & 0o055 != 0o055 and str(parent).startswith("/tmp/"):
+            parent.chmod(0o755)
+    (folder / "slurm.conf").write_text(CONF.format(host=os.uname().nodename, folder=folder,
+                                                   cores=os.cpu_count()))
+    (folder / "munge.key").write_bytes(os.urandom(1024))
+    (folder / "munge.key").chmod(0o400)
+    monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
+    started = [
+        subprocess.Popen(["munged", "--foreground", "--force", f"--key-file={folder}/munge.key",
+                          f"--socket={folder}/munge.socket", f"--pid-file={folder}/munged.pid",
+                          f"--seed-file={folder}/seed", f"--log-file={folder}/munged.log"],
+                         stderr=subprocess.DEVNULL)]
+    time.sleep(1)
+    started += [subprocess.Popen([daemon, "-D"], stderr=subprocess.DEVNULL)
+                for daemon in ("slurmctld", "slurmd")]
+    try:
+        for _ in range(60):
+            if "idle" in subprocess.run(["sinfo", "--noheader", "--format=%T"],
+                                        capture_output=True, text=True).stdout:
+                break
+            time.sleep(0.5)
+        else:
+            pytest.skip("SLURM could not be brought up here")
+        yield folder
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(20)
+
+
+@pytest.mark.slow
+def test_real_slurm_runs_the_grid_and_a_requeued_job_resumes(slurm, undisturbed, tmp_path):
+    pytest.importorskip("submitit")
+    data = tmp_path / "data"
+    process = begin(write_grid(tmp_path, **LONG), data, "--launcher", "slurm", "--partition",
+                    "tiny", "--time", "30", "--mem", "1")
+    wait_for(lambda: any(note["task"] > 0 for note in progress(data).values()))
+    job = subprocess.run(["squeue", "--noheader", "--format=%A"], capture_output=True,
+                         text=True).stdout.split()[0]
+    subprocess.run(["scancel", "--signal=USR2", job], check=True)
+    stdout, stderr = process.communicate(timeout=900)
+    assert process.returncode == 0, stderr
+    assert "1 of 1 runs finished (1 now), 0 failed." in stdout
+    assert numbers(data) == undisturbed
+    assert [r["resumed"] for r in results(data).values()] == [1]

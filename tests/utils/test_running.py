@@ -1,0 +1,160 @@
+"""Parts of the runner by themselves: locks, estimates, what is shown."""
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+from sweeps import ROOT
+
+from running.claims import Claim
+from running.display import Display, duration, ending_line, running_line
+from running.estimate import estimate, expected_time, measured_runs
+from running.execution import Outcome, forget_checkpoints, progress_file, read_tail
+from running.grid import plan
+from running.specs import Folders, RunSpec, check
+from utils.checkpoints import Position
+from utils.errors import RunError
+from utils.progress_file import ProgressFile
+
+
+@pytest.fixture
+def spec(tmp_path):
+    found = RunSpec({"model": "er", "dataset": "perm-mnist", "buffer_size": 200, "seed": 5},
+                    Folders.of(str(tmp_path), "results/"), label="er seed 5")
+    check(found, "test")
+    return found
+
+
+def test_lock_has_one_owner_and_lives_as_long_as_a_child_that_got_it(tmp_path):
+    path = tmp_path / "locks" / "a.lock"
+    claim = Claim.take(path)
+    assert claim is not None and Claim.take(path) is None
+    child = subprocess.Popen(["sleep", "30"], pass_fds=[claim.descriptor])
+    claim.note(child.pid)
+    claim.release()
+    assert Claim.take(path) is None, "the child has it still"
+    assert path.read_text().startswith(f"process {child.pid} on ")
+    child.kill()
+    child.wait()
+    again = Claim.take(path)
+    assert again is not None
+    again.release()
+
+
+def test_lock_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="--results_path"):
+        Claim.take(tmp_path / "file" / "a.lock")
+
+
+def test_estimate_prefers_the_same_run_then_its_relatives_then_a_guess(spec):
+    same = {"model": "er", "dataset": "perm-mnist", "buffer_size": "200"}
+    other = {**same, "buffer_size": "500"}
+    short = {**same, "n_epochs": "9"}
+    assert estimate(spec, [(same, 10.0), (same, 20.0), (other, 99.0)]).seconds == 15.0
+    assert (estimate(spec, [(other, 99.0), (short, 1.0)]).seconds,
+            estimate(spec, [(other, 99.0)]).source) == (99.0, "similar")
+    guess = estimate(spec, [(short, 1.0)])
+    assert guess.source == "guess" and 20 < guess.seconds < 600
+    total, words = expected_time([spec], 2)
+    assert total > 0 and words.startswith("about ") and "at 2 a time" in words
+
+
+def test_measured_runs_are_read_from_the_committed_results(tmp_path):
+    found = measured_runs()
+    assert ({"model": "er", "dataset": "perm-mnist", "buffer_size": "200"}) in [g for g, _ in found]
+    (tmp_path / "broken.json").write_text("[")
+    assert measured_runs(tmp_path) == []
+
+
+@pytest.mark.parametrize("seconds, text", [(4, "4 s"), (100, "2 min"), (7000, "1 h 57 min"),
+                                           (400000, "4 d 15 h")])
+def test_durations(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_progress_of_a_run_is_shown(spec):
+    active = SimpleNamespace(spec=spec, started=time.time() - 5)
+    assert "starting" in running_line(active, 100)
+    noted = ProgressFile(progress_file(spec), every=0)
+    noted.path.parent.mkdir(parents=True)
+    noted.accuracy = 81.25
+    noted.step(Position(task=10, epoch=0, batch=7))
+    line = running_line(active, 120)
+    assert "er seed 5" in line and "task 11/20 epoch 1/1 step 7  81.2 %" in line
+    assert "##########          ]" in line and len(running_line(active, 60)) == 60
+    noted.path = noted.path / "not a folder"
+    noted.step(Position(task=11))
+    assert json.loads(progress_file(spec).read_text())["task"] == 10, "trouble is not the run's"
+
+
+def test_plain_display_has_a_line_a_run_and_an_estimate(spec):
+    stream = io.StringIO()
+    display = Display(4, 2, 100.0, stream, every=0)
+    display.update([])
+    result = {"accuracy": {"class-il": 81.2, "task-il": 97.0}}
+    display.ending("er seed 0", Outcome("finished", result, seconds=30))
+    display.ending("er seed 1", Outcome("failed", words="x"))
+    display.update([SimpleNamespace(spec=spec, started=0)], waiting=1)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "0/4 ended, 0 running, about 50 s left"
+    assert lines[1] == "[1/4] er seed 0: class-il 81.20, task-il 97.00 (30 s)"
+    assert lines[2] == "[2/4] er seed 1: failed"
+    assert lines[3] == ("2/4 ended, 1 running, 1 failed, 1 in another process, about 30 s left")
+    assert "(finished before)" in ending_line(1, 1, "a", Outcome("finished", result, new=False))
+
+
+def test_terminal_display_redraws_its_block(spec):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    display = Display(2, 1, 0.0, stream)
+    display._last = 0
+    display.update([SimpleNamespace(spec=spec, started=time.time())])
+    display.ending("er seed 5", Outcome("stopped"))
+    assert "\x1b[2F\x1b[J[1/2] er seed 5: stopped, checkpoint kept" in stream.getvalue()
+
+
+def test_checkpoints_of_a_finished_run_go_unless_asked_for(spec):
+    spec.folders.checkpoints.mkdir(parents=True)
+    mine = spec.folders.checkpoints / f"er_perm-mnist_{spec.key}_3.pt"
+    other = spec.folders.checkpoints / "er_perm-mnist_00000000_3.pt"
+    for path in (mine, other):
+        path.touch()
+    spec.given["savecheck"] = "task"
+    forget_checkpoints(spec)
+    assert mine.exists()
+    del spec.given["savecheck"]
+    forget_checkpoints(spec)
+    assert not mine.exists() and other.exists()
+
+
+def test_last_line_of_a_log(tmp_path):
+    (tmp_path / "log").write_bytes(b"x" * 9000 + b"\nlast \xff line\n\n")
+    assert read_tail(tmp_path / "log")[-1].startswith("last") and read_tail(tmp_path / "no") == []
+
+
+@pytest.mark.parametrize("preset", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_run_of_the_presets_is_possible(preset, tmp_path):
+    specs, _ = plan(preset, Folders.of(str(tmp_path), "results/"), only="*seed 0")
+    assert len(specs) > 40
+    if preset.stem == "search":
+        assert all(spec.args.validation == 10 for spec in specs)
+
+
+def test_tables_job_runs_a_preset_and_writes_tables(tmp_path):
+    process = subprocess.run(
+        [sys.executable, str(ROOT / "utils" / "reproduce.py"), "--scale", "cpu", "--base_path",
+         str(tmp_path), "--dataset", "seq-digits", "--only", "few-shot", "--limit", "1",
+         "--n_epochs", "1"],
+        capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert process.returncode == 0, process.stderr
+    assert "1 to do (of 24; --limit): about" in process.stdout.splitlines()[1]
+    text = (tmp_path / "results" / "tables" / "tables.md").read_text()
+    assert "**Few-shot replay, seq-digits (reduced protocol: n_epochs 1)**" in text

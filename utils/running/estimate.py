@@ -1,0 +1,104 @@
+"""How long runs will take, from runs that were measured, or from a guess that says so."""
+import json
+import math
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from running import ROOT
+from running.display import duration
+from running.specs import RunSpec, from_words
+
+_ASIDE = {"seed", "base_path", "results_path", "checkpoint_path", "uncertainty"}
+_LENGTH = ("n_epochs", "n_iters", "fitting_mode", "stop_after", "backbone", "batch_size", "joint",
+           "debug_mode", "label_perc", "dataset_config")
+# Training images a task and seconds of one thread for ER to learn from one of them.
+_IMAGES = {"mnist": 12000, "fmnist": 12000, "digits": 290, "cifar10": 10000, "cifar100": 5000,
+           "tinyimg": 10000}
+_SECONDS = {"mnistmlp": 5e-5, "resnet18": 0.12, "reduced-resnet18": 0.012, "resnet32": 0.03,
+            "resnet34": 0.25}
+_START = 3.0
+
+
+@dataclass
+class Estimate:
+    """Seconds of one run and where the figure comes from."""
+
+    seconds: float
+    source: str  # measured, similar or guess
+
+
+def measured_runs(folder: Path = ROOT / "results") -> list[tuple[dict[str, Any], float]]:
+    """(arguments, seconds) of every run in the compact files of a folder."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            entries = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, json.JSONDecodeError):
+            continue
+        for entry in entries if isinstance(entries, list) else []:
+            if isinstance(entry, dict) and "command" in entry and "seconds" in entry:
+                words = shlex.split(entry["command"])[2:]
+                found.append((_plain(from_words(words)), float(entry["seconds"])))
+    return found
+
+
+def _plain(given: dict[str, Any]) -> dict[str, str]:
+    return {k: str(v).replace("_", "-") for k, v in given.items()
+            if k not in _ASIDE and v is not None}
+
+
+def estimate(spec: RunSpec, measured: list[tuple[dict[str, Any], float]]) -> Estimate:
+    """The mean of the same run on other seeds, else of its nearest relatives, else a guess."""
+    mine = _plain(spec.given)
+    length = {name: mine.get(name) for name in _LENGTH}
+    same_length = [(given, seconds) for given, seconds in measured
+                   if given.get("dataset") == mine["dataset"]
+                   and {name: given.get(name) for name in _LENGTH} == length]
+    for source, fits in (("measured", lambda given: given == mine),
+                         ("similar", lambda given: given.get("model") == mine["model"])):
+        values = [seconds for given, seconds in same_length if fits(given)]
+        if values:
+            return Estimate(sum(values) / len(values), source)
+    return Estimate(guess(spec), "guess")
+
+
+def guess(spec: RunSpec) -> float:
+    """Images times the cost of one, on one thread of a processor without a GPU."""
+    args = spec.args
+    kind = spec.given["dataset"].replace("_", "-").split("-")[-1]
+    images = _IMAGES.get(kind, 10000)
+    if spec.given["dataset"].replace("_", "-") in ("perm-mnist", "rot-mnist"):
+        images *= 5
+    if getattr(args, "joint", 0):
+        images *= 5
+    backbone = str(getattr(args, "backbone", "")).replace("npcl-", "")
+    cost = _SECONDS.get(backbone, 0.05) * _cost_of_method(spec.given["model"])
+    epochs = getattr(args, "n_epochs", None) or 1
+    if getattr(args, "debug_mode", False):
+        images = min(images, 320)
+    return _START + spec.n_tasks * images * epochs * cost
+
+
+def _cost_of_method(model: str) -> float:
+    family = model.replace("_", "-")
+    return 3.0 if family in ("npcl", "npcl-plus", "st-npcl", "anp", "np") else 1.0
+
+
+def expected_time(specs: Iterable[RunSpec], jobs: int) -> tuple[float, str]:
+    """Seconds of work in all, and the sentence that says how long the sweep will take."""
+    measured = measured_runs()
+    found = [estimate(spec, measured) for spec in specs]
+    total = sum(e.seconds for e in found)
+    if not found:
+        return 0.0, "nothing to do"
+    counts = {source: sum(e.source == source for e in found)
+              for source in ("measured", "similar", "guess")}
+    words = {"measured": "from the same run on other seeds", "similar": "from similar runs",
+             "guess": "guessed, one thread without a GPU"}
+    basis = ", ".join(f"{count} {words[source]}" for source, count in counts.items() if count)
+    longest = max(e.seconds for e in found)
+    wall = max(total / max(1, jobs), longest)
+    return total, f"about {duration(math.ceil(wall))} at {jobs} a time ({basis})"

@@ -1,0 +1,54 @@
+"""The places where runs can go: this machine, a Ray cluster, a SLURM cluster."""
+import argparse
+from collections.abc import Callable
+from typing import Protocol
+
+from running.display import Display
+from running.execution import Care, Outcome
+from running.local import LocalLauncher
+from running.specs import RunSpec
+
+LAUNCHERS = ("local", "ray", "slurm")
+
+
+class Launcher(Protocol):
+    """Does runs and reports each as it ends."""
+
+    def run(self, specs: list[RunSpec], display: Display,
+            ended: Callable[[RunSpec, Outcome], None]) -> int:
+        """Returns the number of the signal that stopped it, 0 otherwise."""
+        ...
+
+
+def add_cluster_options(parser: argparse.ArgumentParser) -> None:
+    """Resources of a run on a cluster."""
+    group = parser.add_argument_group("clusters (--launcher ray or slurm)")
+    group.add_argument("--gpus", type=float, default=0, help="GPUs a run (default 0)")
+    group.add_argument("--mem", type=float, help="gigabytes of memory a run")
+    group.add_argument("--address",
+                       help="ray: the cluster (default: RAY_ADDRESS, else one on this machine)")
+    group.add_argument("--partition", help="slurm: the partition")
+    group.add_argument("--time", type=int, default=720,
+                       help="slurm: minutes until a job is interrupted and requeued (default 720)")
+    group.add_argument("--detach", action="store_true",
+                       help="slurm: submit and leave; the same command later shows the results")
+    group.add_argument("--cluster", choices=("slurm", "local"), default="slurm",
+                       help="slurm: where submitit sends the jobs; local tries it without SLURM")
+
+
+def make_launcher(options: argparse.Namespace, jobs: int) -> Launcher:
+    """The launcher that `--launcher` names.
+
+    Raises:
+        UsageError: the package it needs is not installed.
+    """
+    care = Care(options.keep_checkpoints, options.retries, options.cpus)
+    if options.launcher == "ray":
+        from running.on_ray import RayLauncher
+
+        return RayLauncher(jobs, options, care)
+    if options.launcher == "slurm":
+        from running.on_slurm import SlurmLauncher
+
+        return SlurmLauncher(jobs, options, care)
+    return LocalLauncher(jobs, care)

@@ -1,0 +1,128 @@
+"""Compact records of finished runs: which variant and protocol each is, and which belong together.
+
+A record has what `utils/collect.py` keeps of a run. Its `settings` are the arguments that were
+given besides model, benchmark, buffer size and seed; two runs are seeds of one experiment when
+they agree in all of these.
+"""
+import json
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from running import ROOT
+from running.specs import from_words
+
+PAPER = ROOT / "results" / "paper.json"
+# What neither changes training nor evaluation, or names the run itself.
+_ASIDE = {"model", "dataset", "buffer_size", "seed", "base_path", "results_path",
+          "checkpoint_path", "resume", "non_verbose", "uncertainty", "uncertainty_samples",
+          "uncertainty_draws", "novel_data", "enable_other_metrics", "savecheck", "notes",
+          "device", "num_workers", "tensorboard", "wandb_project", "wandb_name", "wandb_entity",
+          "disable_log", "ckpt_name", "save_after_interrupt", "eval_epochs"}
+# What makes a run something else than the published protocol.
+_PROTOCOL = ("n_epochs", "n_iters", "fitting_mode", "backbone", "stop_after", "start_from",
+             "batch_size", "debug_mode", "label_perc", "label_perc_by_class", "validation",
+             "noise_rate", "dataset_config", "drop_last", "replay_size", "n_global")
+# (model, settings) of the paper's named variants.
+_VARIANTS = {
+    ("npcl", "joint=1"): "joint_npcl", ("npcl", "joint=1 multitask=1"): "multitask_npcl",
+    ("np", "joint=1"): "joint_np", ("anp", "joint=1"): "joint_anp",
+    ("npcl", "head_inference=naive"): "naive_npcl",
+    ("npcl", "noisy_context=1"): "noisy",
+    ("npcl", "delta=0 gamma=0"): "none", ("npcl", "delta=0"): "global",
+    ("npcl", "gamma=0"): "task", ("npcl", "alpha=0"): "no_alpha", ("npcl", "beta=0"): "no_beta",
+}
+
+
+def plain(value: Any) -> str:
+    """One spelling of a value: 0.0, 0 and False are the same, so are `st-npcl` and `st_npcl`."""
+    if isinstance(value, list):
+        return " ".join(map(plain, value))
+    if isinstance(value, bool):
+        return str(int(value))
+    try:
+        return f"{float(value):g}"
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def settings_of(record: dict[str, Any]) -> dict[str, str]:
+    """What was given besides the run's names; older records have it in their command only."""
+    given = record.get("settings")
+    if given is None:
+        given = from_words(shlex.split(record["command"])[2:])
+    return {k: plain(v) for k, v in sorted(given.items()) if k not in _ASIDE and v is not None}
+
+
+def defaults_of(dataset: str) -> dict[str, str]:
+    """The published protocol of a benchmark: the values that need not be given."""
+    from datasets import get_dataset_class
+    from datasets.utils import default_args
+    from utils.errors import UsageError
+
+    try:
+        return {k: plain(v) for k, v in default_args(get_dataset_class(dataset)).items()
+                if v is not None}
+    except UsageError:
+        return {}
+
+
+def protocol(record: dict[str, Any]) -> str:
+    """`` for the full protocol, else what differs: `backbone reduced-resnet18, n_epochs 5`."""
+    given = settings_of(record)
+    usual = defaults_of(record["dataset"]) if given else {}
+    return ", ".join(f"{name} {given[name]}" for name in sorted(_PROTOCOL)
+                     if name in given and given[name] != usual.get(name)
+                     and given[name] not in ("0", "epochs"))
+
+
+def variant(record: dict[str, Any]) -> str:
+    """The name of the run's row: a method, a variant that the paper names, or `er, lr 0.5`."""
+    given = {k: v for k, v in settings_of(record).items() if k not in _PROTOCOL}
+    model = record["model"].replace("-", "_")
+    words = " ".join(f"{name}={value}" for name, value in given.items())
+    if not words:
+        return model
+    known = _VARIANTS.get((model, words))
+    return known or ", ".join([model, *(f"{name} {value}" for name, value in given.items())])
+
+
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    """Every record of the compact files in a folder, with `variant` and `protocol` filled in."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        found += [entry for entry in entries if isinstance(entry, dict) and "command" in entry] \
+            if isinstance(entries, list) else []
+    return [{**r, "variant": variant(r), "protocol": protocol(r)} for r in found]
+
+
+def groups(records: Iterable[dict[str, Any]]) -> dict[tuple, list[dict[str, Any]]]:
+    """(protocol, dataset, buffer size, variant) -> its runs, one a seed.
+
+    Of two runs with the same seed the one that also looked at uncertainty counts.
+    """
+    found: dict[tuple, dict[int, dict[str, Any]]] = {}
+    for record in records:
+        together = record["variant"].startswith(("joint", "multitask"))  # the buffer is idle
+        key = (record["protocol"], record["dataset"],
+               0 if together else record["buffer_size"] or 0, record["variant"])
+        seeds = found.setdefault(key, {})
+        known = seeds.get(record["seed"])
+        if known is None or ("uncertainty" in record and "uncertainty" not in known):
+            seeds[record["seed"]] = record
+    return {key: [seeds[s] for s in sorted(seeds)] for key, seeds in found.items()}
+
+
+def read_paper() -> dict[str, Any]:
+    """The paper's figures."""
+    return json.loads(PAPER.read_text(encoding="utf-8"))
+
+
+def paper_cell(values: list[float] | float | None, digits: int = 2) -> str:
+    """`72.37 ± 0.87`, `36.60`, or nothing."""
+    if values is None or values == []:
+        return ""
+    return " ± ".join(f"{v:.{digits}f}" for v in (values if isinstance(values, list)
+                                                  else [values]))

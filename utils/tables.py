@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Rebuild the paper's tables from the runs in results/, ours beside the paper's figures.
+
+    python utils/tables.py                            print them
+    python utils/tables.py --out docs/tables.md       write them
+    python utils/tables.py --only main few-shot       some of them
+
+Every figure of ours is the mean ± sd over the seeds (their number in brackets) of the records
+that `utils/collect.py` made; an empty cell was not measured. The paper's figures come from
+results/paper.json. Reduced protocols stand in tables of their own.
+"""
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from running import ROOT
+from running.cost_tables import (
+    confidence,
+    context_size,
+    inference_time,
+    monte_carlo,
+    novelty,
+    parameters,
+    storage,
+)
+from running.options import told
+from running.paper_tables import (
+    Book,
+    backward_transfer,
+    calibration,
+    few_shot,
+    main_results,
+    noisy_context,
+    objectives,
+)
+from running.records import read_records
+from utils.errors import UsageError
+from utils.files import atomic_write
+
+SECTIONS = {
+    "main": ("Main results", main_results),
+    "bwt": ("Backward transfer", backward_transfer),
+    "calibration": ("Calibration", calibration),
+    "objectives": ("Learning objectives", objectives),
+    "few-shot": ("Few-shot replay", few_shot),
+    "noisy-context": ("Noisy context", noisy_context),
+    "storage": ("Storage", storage),
+    "parameters": ("Parameters", parameters),
+    "time": ("Inference time", inference_time),
+    "novelty": ("Novel data", novelty),
+    "confidence": ("Confidence", confidence),
+    "draws": ("Monte-Carlo samples", monte_carlo),
+    "context": ("Context size", context_size),
+}
+NOTES = {
+    "calibration": "ECE: 15 bins of equal width, on the class that the model answers with. The "
+                   "paper does not define its ACE; ours is given by class (every class "
+                   "probability, bins of equal mass) and of the answer alone.",
+    "novelty": "Mean variance over the draws of softmax (δ) and entropy (H), on test data of the "
+               "tasks so far and on data of another kind. Means over the seeds.",
+    "confidence": "Prediction interval widths and accuracies by the paired t-test's verdict, under "
+                  "the true head. The paper's is one run.",
+    "draws": "The paper shows a heat map without figures and names (M = 1, N = 50) and (M = 10, "
+             "N = 20) as favourable.",
+    "context": "The paper shows curves without figures: accuracy grows with the context.",
+    "time": "Seconds to answer the given number of images on one thread; the paper's seconds are "
+            "for the S-CIFAR-10 test set on its own hardware.",
+    "parameters": "The paper counts ER and DER as one. Records made before parameters were kept "
+                  "have none.",
+}
+
+
+def parse_args(argv=None):
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=ROOT / "results",
+                        help="folder of the compact files (default: results/)")
+    parser.add_argument("--out", type=Path, help="Markdown file to write instead of printing")
+    parser.add_argument("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS),
+                        metavar="TABLE", help=f"some of {', '.join(SECTIONS)}")
+    return parser.parse_args(argv)
+
+
+def pages(book: Book, wanted) -> str:
+    """The sections as one Markdown text."""
+    parts = ["# The paper's tables, ours beside them\n",
+             "Made by `python utils/tables.py` from `results/*.json`; nothing is typed in by hand "
+             "but the\npaper's figures (`results/paper.json`). Ours: mean ± sd (seeds). An empty "
+             "cell was not measured.\n"]
+    for section in wanted:
+        title, build = SECTIONS[section]
+        tables = list(build(book))
+        parts += [f"## {title}\n", *([NOTES[section] + "\n"] if section in NOTES else []),
+                  *(map(str, tables) if tables else ["Nothing was measured yet.\n"])]
+    return "\n".join(parts)
+
+
+def main(options) -> int:
+    """Read, build, write."""
+    if not options.results.is_dir():
+        raise UsageError(f"There is no folder {options.results}; utils/collect.py makes its files.")
+    try:
+        book = Book.of(read_records(options.results))
+    except (json.JSONDecodeError, KeyError) as error:
+        raise UsageError(f"A file in {options.results} is no list of records ({error}); make it "
+                         "anew with utils/collect.py.") from error
+    text = pages(book, options.only)
+    if options.out:
+        atomic_write(options.out, text.encode())
+        print(f"Written: {options.out}")
+    else:
+        print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(told(lambda: main(parse_args())))
