@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
             for line in block.splitlines() if line.strip()]
+AS_IT_STANDS = {"utils/collect.py", "utils/tables.py", "utils/report.py"}
 BY_CI = {"./run_all.sh", "./run_all.sh test"}  # .ci/run calls these two
 
 
@@ -22,9 +23,9 @@ def run(words, **options):
 
 def prepared(command, tmp_path):
     """The command with this Python, short, and with its files in a temporary folder."""
-    words = shlex.split(command)
+    words = shlex.split(command.replace("./run_all.sh tables", "python utils/reproduce.py"))
     words[0] = sys.executable if words[0] == "python" else words[0]
-    if "--help" in words or words[1:2] == ["utils/collect.py"]:
+    if {"--help", "--dry_run"} & set(words) or words[1] in AS_IT_STANDS:
         return words
     given = {word for word in words if word.startswith("--")}
     needs_data = re.search(r"(mnist|cifar|tinyimg)", command)
@@ -49,6 +50,13 @@ def prepared(command, tmp_path):
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c not in BY_CI])
 def test_command_runs(command, tmp_path):
+    if "RESULTS_PATH" in command:
+        made = run([sys.executable, "mammoth/main.py", "--model", "sgd", "--dataset", "seq-digits",
+                    "--debug_mode", "1", "--base_path", str(tmp_path)])
+        assert made.returncode == 0, made.stderr
+        command = command.replace("RESULTS_PATH", str(tmp_path / "results"))
+        for name in ("report.html", "figures"):
+            command = command.replace(f" {name}", f" {tmp_path / name}")
     if "CHECKPOINT" in command:
         saved = run([sys.executable, "mammoth/main.py", "--model", "sgd", "--dataset", "seq-digits",
                      "--debug_mode", "1", "--savecheck", "last", "--base_path", str(tmp_path),
@@ -75,7 +83,7 @@ def test_python_example_of_the_readme_works(tmp_path):
 def test_jobs_of_run_all_are_explained_and_unknown_ones_refused():
     page = run(["./run_all.sh", "--help"])
     assert page.returncode == 0
-    for job in ("test", "compare", "bench"):
+    for job in ("test", "compare", "sweep", "tables", "bench"):
         assert re.search(rf"^  {job}\b", page.stdout, re.MULTILINE)
     wrong = run(["./run_all.sh", "dance"])
     assert wrong.returncode == 2 and "there is no job `dance`" in wrong.stderr
