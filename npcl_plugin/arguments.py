@@ -76,7 +76,8 @@ def _add_sampling(parser: Any) -> None:
     add("--noisy_context", type=bool01, default=False,
         help="ablation: the context of a task goes to a random other task's encoder (appendix)")
     add("--multitask", type=bool01, default=False,
-        help="with --joint 1: one head a task of the benchmark, inferred at test time")
+        help="with --joint 1: one head a task of the benchmark, told in training and inferred at "
+             "test time")
     add("--head_inference", choices=get_args(HeadInference),
         help="which head answers: entropy = least entropy (paper, equation 9); mixture = mean of "
              "all heads' probabilities; naive = mean of all logits (paper's naive NPCL); "

@@ -56,10 +56,19 @@ class ContextSet:
     def __init__(self) -> None:
         self.examples: torch.Tensor | None = None  # (n, ...) not augmented
         self.labels: torch.Tensor | None = None  # (n,)
+        self.task_ids: torch.Tensor | None = None  # (n,) where domains are joined
 
     def choose(self, data: Any, per_class: int) -> None:
-        """Pick samples of a training set whose items are (augmented, label, not augmented)."""
-        rows = rows_per_class(torch.as_tensor(data.targets).long(), per_class)
+        """Pick samples of a training set whose items are (augmented, label, not augmented).
+
+        Where domains are joined the set is the union of all tasks' sets.
+        """
+        labels, ids = torch.as_tensor(data.targets).long(), None
+        if "task_ids" in getattr(data, "extra_return_fields", ()):
+            ids = torch.as_tensor(data.task_ids)
+            labels = torch.where(labels < 0, labels, labels + ids * (labels.max() + 1))
+        rows = rows_per_class(labels, per_class)
+        self.task_ids = None if ids is None else ids[rows]
         if hasattr(data, "fetch"):
             batch = data.fetch(rows)
             self.examples, self.labels = batch[2], batch[1].long()
@@ -68,15 +77,17 @@ class ContextSet:
             self.examples = torch.stack([item[2] for item in items])
             self.labels = torch.tensor([int(item[1]) for item in items])
 
-    def sample(self, count: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-        """`count` random rows: raw images and labels."""
+    def sample(self, count: int, device: torch.device) -> tuple[torch.Tensor | None, ...]:
+        """`count` random rows: raw images, labels and, where domains are joined, tasks."""
         rows = torch.randperm(len(self.labels))[:count]
-        return self.examples[rows].to(device), self.labels[rows].to(device)
+        parts = (self.examples, self.labels, self.task_ids)
+        return tuple(None if part is None else part[rows].to(device) for part in parts)
 
     def state_dict(self) -> dict[str, Any]:
-        """Images and labels."""
-        return {"examples": self.examples, "labels": self.labels}
+        """Images, labels and tasks."""
+        return {"examples": self.examples, "labels": self.labels, "task_ids": self.task_ids}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Become the set that `state_dict` was taken from."""
         self.examples, self.labels = state["examples"], state["labels"]
+        self.task_ids = state.get("task_ids")

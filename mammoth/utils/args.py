@@ -85,7 +85,7 @@ def add_experiment_args(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--lr", type=float, required=True, help="learning rate")
     group.add_argument("--batch_size", type=int, help="of the stream, and of evaluation")
     group.add_argument("--joint", type=int, choices=[0, 1], default=0,
-                       help="1: a single task with all classes (class- and task-IL)")
+                       help="1: the data of all tasks together as a single task")
     group.add_argument("--label_perc", "--label_perc_by_task", "--lpt", dest="label_perc",
                        type=float, default=1, help="labelled share of each task")
     group.add_argument("--label_perc_by_class", "--lpc", dest="label_perc_by_class",

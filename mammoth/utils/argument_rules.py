@@ -57,9 +57,9 @@ def _fitting(args: Namespace, dataset: type, model: type) -> Iterator[str]:
 def _joint(args: Namespace, dataset: type, model: type) -> Iterator[str]:
     if not args.joint:
         return
-    if dataset.SETTING not in ("class-il", "task-il"):
-        yield (f"--joint 1 is for class-il and task-il, but {args.dataset} is {dataset.SETTING}; "
-               "--model joint trains on all its tasks together.")
+    if not dataset.can_join():
+        yield (f"--joint 1 makes one task of several, but {args.dataset} ({dataset.SETTING}) "
+               "cannot do that; leave it out.")
     if args.start_from is not None or args.stop_after is not None or args.enable_other_metrics:
         yield ("--joint 1 has a single task, so leave out --start_from, --stop_after and "
                "--enable_other_metrics.")

@@ -3,6 +3,7 @@ from argparse import Namespace
 from typing import Any
 
 from utils.evaluate import evaluate
+from utils.loggers import mean
 
 
 class EarlyStopping:
@@ -25,8 +26,8 @@ class EarlyStopping:
         """Validate the current task after an epoch and remember whether it got better."""
         if (epoch + 1) % self.args.early_stopping_freq:
             return
-        accs, _, loss = evaluate(model, dataset, last=True, return_loss=True)
-        score = -loss if self.args.early_stopping_metric == "loss" else accs[0]
+        accs, _, loss = evaluate(model, dataset, last=not self.args.joint, return_loss=True)
+        score = -loss if self.args.early_stopping_metric == "loss" else mean(accs)
         best = self.state["best"]
         if best is None or score > best + self.args.early_stopping_epsilon:
             weights = {k: v.detach().clone() for k, v in model.net.state_dict().items()}

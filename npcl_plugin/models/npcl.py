@@ -20,7 +20,7 @@ from npcl_plugin.contract import Buffer, ContinualModel, apply_transform, regist
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.inference import Prediction, Predictor, evaluating
 from npcl_plugin.network import Draws, NPNetwork, Plan, TrainingPass
-from npcl_plugin.tasks import class_ends, tasks_of
+from npcl_plugin.tasks import class_ends, task_ids_of, tasks_of
 
 WEIGHT_OF = {"d_task": "alpha", "d_global": "beta", "gr": "gamma", "tr": "delta",
            "task_marginal": "task_marginal", "head_contrast": "head_contrast",
@@ -81,10 +81,11 @@ class NPCL(ContinualModel):
         self.context.choose(dataset.train_loader.dataset, self.args.context_per_class)
 
     def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
-                epoch: int | None = None) -> dict[str, float]:
+                epoch: int | None = None,
+                task_ids: torch.Tensor | None = None) -> dict[str, float]:
         """One step of equation 8; returns the loss and its terms."""
         args = self.args
-        targets = self.gather(inputs, labels)
+        targets = self.gather(inputs, labels, task_ids)
         out = self.net.training_pass(
             targets.x, targets.labels, targets.tasks, targets.context,
             Draws(args.n_global, args.n_task), targets.sets, args.latents_from == "context",
@@ -95,16 +96,17 @@ class NPCL(ContinualModel):
         if args.dark_replay:
             stored["logits"] = out.logits.detach()[:, :len(labels)].mean(0)  # (B, C)
         self.buffer.add_data(examples=not_aug_inputs, labels=labels,
-                             task_labels=self.tasks_of(labels), **stored)
+                             task_labels=targets.tasks[:len(labels)], **stored)
         return values
 
-    def gather(self, inputs: torch.Tensor, labels: torch.Tensor) -> Targets:
+    def gather(self, inputs: torch.Tensor, labels: torch.Tensor,
+               task_ids: torch.Tensor | None = None) -> Targets:
         """Stream with its context (C within T) and replay, through the backbone in one go."""
         args, first = self.args, len(inputs)
-        raw, context_labels = self.context.sample(self.context_size(first), self.device)
+        raw, context_labels, ids = self.context.sample(self.context_size(first), self.device)
         images = [inputs, apply_transform(raw, self.transform)]
         labels = torch.cat((labels, context_labels))
-        tasks = self.tasks_of(labels)
+        tasks = self.tasks_of(labels, None if ids is None else torch.cat((task_ids, ids)))
         context = torch.arange(first, len(labels), device=self.device)
         if self.class_ends:  # several tasks at once: each needs a context point
             context = covering_rows(tasks, len(context))
@@ -185,22 +187,24 @@ class NPCL(ContinualModel):
         """One more pass over the task with replay fills the distribution memory."""
         if self.task_iteration == 0:  # nothing was learned (--start_from, --inference_only)
             return
-        new = self.tasks_of(torch.arange(self.N_CLASSES, device=self.device)).unique()
-        averages = RunningAverages(self.net.plan.n_tasks, new)
+        new = range(len(self.class_ends)) if self.class_ends else [self.current_task]
+        averages = RunningAverages(self.net.plan.n_tasks, torch.tensor(new, device=self.device))
+        loader = dataset.train_loader
         with evaluating(self.net):
-            for i, batch in enumerate(dataset.train_loader):
+            for i, batch in enumerate(loader):
                 if self.args.debug_mode and i > self.get_debug_iters():
                     break
-                self.measure(batch[0].to(self.device), batch[1].to(self.device), averages)
+                images, labels = batch[0].to(self.device), batch[1].to(self.device)
+                ids = task_ids_of(loader.dataset, batch)
+                tasks = self.tasks_of(labels, None if ids is None else ids.to(self.device))
+                known = labels >= 0
+                if known.any():
+                    self.measure(images[known], labels[known], tasks[known], averages)
         self.net.memory.record(averages)
 
-    def measure(self, images: torch.Tensor, labels: torch.Tensor,
+    def measure(self, images: torch.Tensor, labels: torch.Tensor, tasks: torch.Tensor,
                 averages: RunningAverages) -> None:
         """Add the distributions of a batch, together with replay, to the averages."""
-        images, labels = images[labels >= 0], labels[labels >= 0]
-        if not len(labels):
-            return
-        tasks = self.tasks_of(labels)
         if not self.buffer.is_empty() and self.args.replay_size > 0:
             # Chosen here rather than by get_data: upstream's draws from the global numpy
             # generator, from which later tasks are made.
@@ -224,9 +228,10 @@ class NPCL(ContinualModel):
         """All that the heads say about images (B, ...); `heads` (B,) is the oracle's choice."""
         return self.predictor(x, draws, heads)
 
-    def tasks_of(self, labels: torch.Tensor) -> torch.Tensor:
-        """Task of each sample of the stream, (B,)."""
-        return tasks_of(labels, self.current_task, self.class_ends)
+    def tasks_of(self, labels: torch.Tensor,
+                 task_ids: torch.Tensor | None = None) -> torch.Tensor:
+        """Task of each sample of the stream, (B,); `task_ids` come with it where domains join."""
+        return tasks_of(labels, self.current_task, self.class_ends, task_ids)
 
     def context_size(self, targets: int) -> int:
         """m for a batch of targets."""

@@ -178,13 +178,11 @@ def test_training_order_is_seeded_and_differs_between_tasks():
     assert orders(0)[0] != orders(0)[1]
 
 
-def test_joint_is_one_task_and_refused_for_domains():
+def test_joint_is_one_task():
     dataset = make("seq-digits", joint=1)
     assert dataset.N_TASKS == 1 and dataset.N_CLASSES_PER_TASK == 10
     train, _ = dataset.get_data_loaders()
     assert len(train.dataset) == 1438
-    with pytest.raises(UsageError, match="--model joint"):
-        make("perm-digits", joint=1)
 
 
 def test_default_decorator_inheritance_and_duplicates():

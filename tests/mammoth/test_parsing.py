@@ -99,8 +99,6 @@ def test_unsuitable_setting_is_refused_before_any_data_is_read():
     with pytest.raises(UsageError, match="icarl works in .* but perm-mnist is domain-il"):
         parse_args(["--model", "icarl", "--dataset", "perm-mnist", "--buffer_size", "9",
                     "--lr", "0.1"])
-    with pytest.raises(UsageError, match="--joint 1 is for class-il"):
-        parse_args(["--model", "sgd", "--dataset", "perm-digits", "--joint", "1"])
 
 
 def test_yaml_with_an_unknown_argument_is_an_error(tmp_path, monkeypatch):

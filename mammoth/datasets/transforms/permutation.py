@@ -32,6 +32,10 @@ class Permutation:
         flat = images.reshape(len(images), -1)  # (B, size)
         return flat.index_select(1, self._source.to(flat.device)).view(images.shape)
 
+    def moves(self, height: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where each pixel comes from (H*W,), and that all come from inside the image."""
+        return self._source, torch.ones(height * width, dtype=torch.bool)
+
 
 class FixedPermutation(Permutation):
     """A permutation that depends on `seed` only; its size is that of the first image seen."""
@@ -42,6 +46,14 @@ class FixedPermutation(Permutation):
 
     def on_batch(self, images: torch.Tensor) -> torch.Tensor:
         """Args: images (B, ...). Returns: each rearranged in the same way."""
-        if self.perm is None:
-            self._set(np.random.default_rng(self.seed).permutation(images[0].numel()))
+        self._fix(images[0].numel())
         return super().on_batch(images)
+
+    def moves(self, height: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where each pixel comes from (H*W,), and that all come from inside the image."""
+        self._fix(height * width)
+        return super().moves(height, width)
+
+    def _fix(self, size: int) -> None:
+        if self.perm is None:
+            self._set(np.random.default_rng(self.seed).permutation(size))

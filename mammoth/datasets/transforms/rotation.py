@@ -63,7 +63,7 @@ class FixedAngle:
 
     def __init__(self, degrees: float) -> None:
         self.degrees = degrees
-        self._maps: dict[tuple[int, int], tuple[torch.Tensor, ...]] = {}
+        self._maps: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
 
     def __call__(self, image: Any) -> Any:
         """Args: a PIL image or a tensor (..., H, W). Returns: the same kind, rotated."""
@@ -74,12 +74,17 @@ class FixedAngle:
     def on_batch(self, images: torch.Tensor) -> torch.Tensor:
         """Args: images (..., H, W). Returns: all rotated by the same angle."""
         size = (images.shape[-2], images.shape[-1])
-        if size not in self._maps:
-            maps = rotation_maps(np.array([self.degrees]), *size)
-            self._maps[size] = tuple(torch.from_numpy(part[0]) for part in maps)
-        source, inside = (part.to(images.device) for part in self._maps[size])
+        source, inside = (part.to(images.device) for part in self.moves(*size))
         flat = images.reshape(-1, size[0] * size[1])  # (B*C, H*W)
         return flat.index_select(1, source).mul_(inside).view(images.shape)
+
+    def moves(self, height: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where each pixel comes from (H*W,), and which ones come from inside the image (H*W,)."""
+        size = (height, width)
+        if size not in self._maps:
+            source, inside = rotation_maps(np.array([self.degrees]), *size)
+            self._maps[size] = torch.from_numpy(source[0]), torch.from_numpy(inside[0])
+        return self._maps[size]
 
 
 class Rotation(FixedAngle):

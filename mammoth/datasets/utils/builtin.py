@@ -6,7 +6,10 @@ import torch
 from datasets.transforms.permutation import Permutation
 from datasets.transforms.rotation import Rotation
 from datasets.utils.continual_dataset import ContinualDataset, store_masked_loaders
+from datasets.utils.domain_union import union_of_domains
 from datasets.utils.images import Domain, ImageDataset
+from datasets.utils.label_reduction import UNLABELED
+from datasets.utils.masking import make_loader
 from datasets.utils.seeds import numpy_rng
 
 
@@ -37,8 +40,29 @@ class InMemoryDataset(PlainImages, ContinualDataset):
         """How the images look in the task that comes next; None: as they are."""
         return None
 
+    @classmethod
+    def can_join(cls) -> bool:
+        """Domains can be joined too: `get_data_loaders` then brings the union of all of them."""
+        return super().can_join() or cls.SETTING == "domain-il"
+
     def get_data_loaders(self) -> tuple[Any, Any]:
-        """The training and test loader of the next task; both are kept in `self` too."""
+        """The training and test loader of the next task; both are kept in `self` too.
+
+        With `--joint 1` in domain-IL: all training sets as one, whose samples carry their task
+        as `task_ids`, and a test loader in `self` for each task.
+        """
+        if self.SETTING == "domain-il" and getattr(self.args, "joint", 0):
+            return self._join_domains()
+        return self._next_task()
+
+    def _join_domains(self) -> tuple[Any, Any]:
+        parts = (self._next_task()[0].dataset for _ in self.task_order)
+        train = union_of_domains(parts)
+        self.unlabeled_mask = (train.targets == UNLABELED).nonzero().flatten().numpy()
+        self.train_loader = make_loader(train, self, 0)
+        return self.train_loader, self.test_loaders[-1]
+
+    def _next_task(self) -> tuple[Any, Any]:
         domain = self.next_domain()
         train, test = (
             ImageDataset(*self.load_split(is_train), transform, is_train, domain)

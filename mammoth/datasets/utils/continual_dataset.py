@@ -87,10 +87,15 @@ class ContinualDataset:
             self.N_CLASSES = per_task * self.N_TASKS if isinstance(per_task, int) \
                 else sum(per_task)
 
+    @classmethod
+    def can_join(cls) -> bool:
+        """Whether `--joint 1` can make one task of all: by itself where tasks are classes."""
+        return has_class_tasks(cls)
+
     def _join_tasks(self) -> None:
-        if not has_class_tasks(self):
-            raise UsageError(f"--joint 1 puts all classes into one task, but {self.NAME} is "
-                             f"{self.SETTING}; use --model joint instead.")
+        if not self.can_join():
+            raise UsageError(f"--joint 1 makes one task of several, but {self.NAME} "
+                             f"({self.SETTING}) cannot do that; leave it out.")
         self.N_CLASSES_PER_TASK = self.N_CLASSES
         self.N_TASKS = 1
 

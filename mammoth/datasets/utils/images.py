@@ -16,6 +16,10 @@ class Domain(Protocol):
         """Args: images (B, C, H, W). Returns: the task's version of them."""
         ...
 
+    def moves(self, height: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where each pixel comes from (H*W,), and which ones come from inside the image (H*W,)."""
+        ...
+
 
 def to_float(rows: torch.Tensor) -> torch.Tensor:
     """What torchvision's ToTensor gives, for many images at once.
@@ -88,11 +92,13 @@ class ImageDataset(Dataset):
             (augmented, labels, images) for training, (images, labels) for testing; the images
             are (B, C, H, W) floats. Without a transform both image tensors are the same object.
         """
-        data, targets = torch.as_tensor(self.data), torch.as_tensor(self.targets)
-        rows = data[index] if isinstance(index, slice) else data.index_select(0, index)
-        images = to_float(rows)  # (B, C, H, W)
-        if self.domain is not None:
-            images = self.domain.on_batch(images)
+        images = self._images(index)
         augmented = images if self._on_batch is None else self._on_batch(images)
-        labels = targets[index].long()
+        labels = torch.as_tensor(self.targets)[index].long()
         return (augmented, labels, images) if self.train else (augmented, labels)
+
+    def _images(self, index: torch.Tensor | slice) -> torch.Tensor:
+        """The rows `index` as the task shows them, (B, C, H, W)."""
+        data = torch.as_tensor(self.data)
+        images = to_float(data[index] if isinstance(index, slice) else data.index_select(0, index))
+        return images if self.domain is None else self.domain.on_batch(images)

@@ -54,8 +54,8 @@ def store_masked_loaders(train_dataset: Any, test_dataset: Any,
     if noisy:
         train.add_extra_return_field("true_labels", torch.as_tensor(train.true_labels))
     _drop_labels(train, setting, task)
-    setting.train_loader = _loader(train, setting, task)
-    setting.test_loaders.append(_loader(test, setting, task))
+    setting.train_loader = make_loader(train, setting, task)
+    setting.test_loaders.append(make_loader(test, setting, task))
     return setting.train_loader, setting.test_loaders[-1]
 
 
@@ -104,7 +104,7 @@ def _drop_labels(train: MammothDatasetWrapper, setting: "ContinualDataset", task
     train.targets[setting.unlabeled_mask] = UNLABELED
 
 
-def _loader(part: MammothDatasetWrapper, setting: "ContinualDataset", task: int) -> Any:
+def make_loader(part: MammothDatasetWrapper, setting: "ContinualDataset", task: int) -> Any:
     """The fast loader where the dataset can fetch batches, else an ordinary DataLoader."""
     part.targets = torch.as_tensor(part.targets)
     args = setting.args
