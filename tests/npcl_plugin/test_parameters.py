@@ -8,7 +8,7 @@ from npcl_plugin.network import NPNetwork, Plan
 SETTINGS = {
     "S-CIFAR-10": ("resnet18", 5, 10, (256, 2, True, 4), 19_397_706, 11_173_962),
     "S-CIFAR-100": ("resnet18", 10, 100, (256, 2, True, 4), 24_091_556, 11_220_132),
-    "P/R-MNIST": ("mnistmlp", 20, 10, (32, 1, False, 2), 162_166, 89_610),
+    "P/R-MNIST": ("mnistmlp", 20, 10, (32, 0, False, 2), 162_166, 89_610),
 }
 
 
