@@ -10,6 +10,9 @@ The letters of every shape comment:
     N  draws of the global latent        M  draws of a task latent for each of them
     S  N times M
 """
+from argparse import Namespace
+from typing import Any
+
 from npcl_plugin.contract import offer
 
 MODELS = {name: f"npcl_plugin.models.{name}"
@@ -18,3 +21,19 @@ BACKBONES = {name: "npcl_plugin.backbones"
              for name in ("npcl-resnet18", "npcl-reduced-resnet18", "npcl-mnistmlp")}
 
 offer(MODELS, BACKBONES)
+
+
+def add_arguments(parser: Any) -> None:
+    """The harness's hook: arguments that every model gets."""
+    from npcl_plugin.uncertainty.arguments import add_arguments as add
+
+    add(parser)
+
+
+def extend(args: Namespace) -> Any:
+    """The harness's hook: what watches the run, if `--uncertainty 1` asks for it."""
+    if not getattr(args, "uncertainty", 0):
+        return None
+    from npcl_plugin.uncertainty.recorder import Recorder
+
+    return Recorder(args)

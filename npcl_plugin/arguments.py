@@ -13,7 +13,7 @@ from npcl_plugin.objective import Reduction
 from npcl_plugin.settings import published, read_settings
 
 PER_SETTING = ("alpha", "beta", "gamma", "delta", "divergence", "latents_from", "one_pass",
-               "latent_size", "np_depth", "np_norm", "attention_heads", "warmup",
+               "latent_size", "np_depth", "decoder_depth", "np_norm", "attention_heads", "warmup",
                "head_inference", "task_marginal", "head_contrast", "dark_replay",
                "residual_decoder")
 
@@ -53,7 +53,10 @@ def _add_network(parser: Any) -> None:
     add = parser.add_argument
     add("--latent_size", type=int, help="size of latents and layers (paper: |o|; 256 class-IL, 32 "
                                         "domain-IL)")
-    add("--np_depth", type=int, help="hidden layers of each MLP (paper: 2 class-IL, 1 domain-IL)")
+    add("--np_depth", type=int, help="hidden layers of each MLP of the encoders; 0: one linear "
+                                     "layer (paper: 2 class-IL; \"one 32-d layer\" domain-IL)")
+    add("--decoder_depth", type=int, help="hidden layers of the decoder; 0: linear in x, r and z "
+                                          "(the paper: an MLP classifier)")
     add("--np_norm", type=bool01, help="LayerNorm after each hidden layer (paper: class-IL only)")
     add("--attention_heads", type=int, help="heads of each attention; divides |o| (the paper is "
                                             "silent; 4 class-IL, 2 domain-IL)")

@@ -4,7 +4,10 @@ Works with this project's harness and, unmodified, with an upstream checkout. Na
 up when they are used, so importing the plugin costs nothing and pure parts work without either.
 """
 import importlib
+import sys
 from collections.abc import Mapping
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 _HOME = {
@@ -18,6 +21,14 @@ _HOME = {
     "apply_transform": "utils.augmentations",
     "bool01": "utils",
     "get_dataset": "datasets",
+    # ours alone, for novel data
+    "UsageError": "utils.errors",
+    "MNIST": "datasets.utils.idx",
+    "FASHION_MNIST": "datasets.utils.idx",
+    "load_idx": "datasets.utils.idx",
+    "CIFAR10": "datasets.utils.cifar",
+    "CIFAR100": "datasets.utils.cifar",
+    "load_cifar": "datasets.utils.cifar",
 }
 _RENAMED = {"bool01": "binary_to_boolean_type"}
 
@@ -49,6 +60,21 @@ def offer(models: Mapping[str, str], backbones: Mapping[str, str]) -> None:
                 registry.declare(name, module)
             else:
                 importlib.import_module(module)  # its decorators register
+
+
+def mend_torchvision() -> None:
+    """Before torchmetrics imports torchvision: make PyPI's CUDA build work beside a CPU torch.
+
+    Our harness knows how. Its file is run without importing the harness, which would put itself
+    before an upstream checkout on the path; without it, torchvision works or it does not.
+    """
+    harness = None if "torchvision" in sys.modules else find_spec("mammoth")
+    for folder in (harness.submodule_search_locations or ()) if harness else ():
+        path = Path(folder, "utils", "torchvision_compat.py")
+        if path.is_file():
+            spec = spec_from_file_location("npcl_torchvision_compat", path)
+            module = sys.modules[spec.name] = module_from_spec(spec)
+            spec.loader.exec_module(module)
 
 
 def usage_error(message: str) -> Exception:

@@ -5,9 +5,8 @@ part of every checkpoint, here and in upstream Mammoth.
 """
 import torch
 from torch import nn
-from torch.distributions import Independent
 
-from npcl_plugin.latents import gaussian
+from npcl_plugin.gaussians import Gaussian
 
 
 class DistributionMemory(nn.Module):
@@ -26,13 +25,13 @@ class DistributionMemory(nn.Module):
         self.register_buffer("task_sd", torch.ones(n_tasks, size))
         self.register_buffer("recorded", torch.zeros(n_tasks, dtype=torch.bool))
 
-    def globally(self) -> Independent:
-        """batch (), event (O,)."""
-        return gaussian(self.global_mean, self.global_sd)
+    def globally(self) -> Gaussian:
+        """batch ()."""
+        return Gaussian(self.global_mean, self.global_sd)
 
-    def of_tasks(self, tasks: torch.Tensor) -> Independent:
-        """Numbers of tasks (P,) -> batch (P,), event (O,)."""
-        return gaussian(self.task_mean[tasks], self.task_sd[tasks])
+    def of_tasks(self, tasks: torch.Tensor) -> Gaussian:
+        """Numbers of tasks (P,) -> batch (P,)."""
+        return Gaussian(self.task_mean[tasks], self.task_sd[tasks])
 
     def numbers(self) -> int:
         """How many numbers are stored, as the paper counts them (appendix, storage gain)."""
@@ -70,16 +69,16 @@ class RunningAverages:
         self.task: torch.Tensor | None = None  # (2, T, O) sums
         self.count = torch.zeros(n_tasks, device=wanted.device)
 
-    def add(self, globally: Independent | None, of_tasks: Independent | None,
+    def add(self, globally: Gaussian | None, of_tasks: Gaussian | None,
             tasks: torch.Tensor) -> None:
         """One batch: batch () and batch (N, T') distributions, the numbers of the T' tasks."""
         self.batches += 1
         if globally is not None:
-            pair = torch.stack((globally.base_dist.loc, globally.base_dist.scale))
+            pair = torch.stack((globally.mean, globally.sd))
             self.globally = pair if self.globally is None else self.globally + pair
         if of_tasks is None:
             return
-        pair = torch.stack((of_tasks.base_dist.loc, of_tasks.base_dist.scale)).mean(1)
+        pair = torch.stack((of_tasks.mean, of_tasks.sd)).mean(1)
         if self.task is None:
             self.task = pair.new_zeros(2, self.n_tasks, pair.shape[-1])
         new = torch.isin(tasks, self.wanted)

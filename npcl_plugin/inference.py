@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import nn
 
-from npcl_plugin.latents import draw
+from npcl_plugin.gaussians import draw
 from npcl_plugin.layers.encoders import Summary
 from npcl_plugin.network import Draws, NPNetwork
 

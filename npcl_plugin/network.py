@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.distributions import Independent
 
 from npcl_plugin.context import misdirect
 from npcl_plugin.contract import MammothBackbone
 from npcl_plugin.distribution_memory import DistributionMemory
-from npcl_plugin.latents import Cells, Encoding, LatentEncoder, draw
+from npcl_plugin.gaussians import Gaussian, draw
+from npcl_plugin.latents import Cells, Encoding, LatentEncoder
 from npcl_plugin.layers.decoder import Decoder
 from npcl_plugin.layers.encoders import DeterministicEncoder, SampleEncoder
 
@@ -26,11 +26,12 @@ class Plan:
         n_tasks: T, number of task heads (1 in anp, np and joint training).
         n_classes: C.
         size: O, the latent size |o| of the paper.
-        depth: hidden layers of each perceptron.
+        depth: hidden layers of each perceptron of the encoders.
         norm: LayerNorm after each hidden layer.
         heads: attention heads.
         has_global, has_task, attention: see `latents.LatentEncoder`.
         residual: add the backbone's own classifier to the logits (our extension).
+        decoder_depth: hidden layers of the decoder, `depth` by default.
     """
 
     n_tasks: int
@@ -43,6 +44,7 @@ class Plan:
     has_task: bool = True
     attention: bool = True
     residual: bool = False
+    decoder_depth: int | None = None
 
 
 class Draws(NamedTuple):
@@ -62,10 +64,10 @@ class TrainingPass(NamedTuple):
     z: torch.Tensor  # (S, K, O) draws that the logits come from
     r: torch.Tensor  # (B, O)
     cells: Cells
-    posterior_global: Independent | None  # batch (G,)
-    prior_global: Independent | None  # batch (G,)
-    posterior_task: Independent | None  # batch (N, K)
-    prior_task: Independent | None  # batch (N, K)
+    posterior_global: Gaussian | None  # batch (G,)
+    prior_global: Gaussian | None  # batch (G,)
+    posterior_task: Gaussian | None  # batch (N, K)
+    prior_task: Gaussian | None  # batch (N, K)
 
 
 def feature_size(backbone: nn.Module) -> int:
@@ -101,7 +103,8 @@ class NPNetwork(MammothBackbone):
             plan.has_global, plan.has_task, plan.attention)
         self.deterministic = DeterministicEncoder(SampleEncoder(*shape), self.n_features,
                                                   plan.size, plan.heads, plan.attention)
-        self.decoder = Decoder(self.n_features, plan.size, plan.n_classes, plan.depth, plan.norm)
+        self.decoder = Decoder(self.n_features, plan.size, plan.n_classes, plan.depth
+                               if plan.decoder_depth is None else plan.decoder_depth, plan.norm)
         self.memory = DistributionMemory(plan.n_tasks, plan.size)
         self.register_buffer("n_heads", torch.zeros((), dtype=torch.long))
 
@@ -118,7 +121,7 @@ class NPNetwork(MammothBackbone):
         return [p for part in (self.latent, self.deterministic, self.decoder)
                 for p in part.parameters()]
 
-    def draw_global(self, source: Independent | None, draws: Draws,
+    def draw_global(self, source: Gaussian | None, draws: Draws,
                     generator: torch.Generator | None = None) -> torch.Tensor | None:
         """N draws of z^G, S where it is the only latent; None where it does not exist."""
         if source is None:
@@ -128,7 +131,7 @@ class NPNetwork(MammothBackbone):
 
     def sample_latents(self, encoding: Encoding, draws: Draws,
                        generator: torch.Generator | None = None) \
-            -> tuple[Independent | None, torch.Tensor]:
+            -> tuple[Gaussian | None, torch.Tensor]:
         """Ancestral sampling from a set: q(z^t | z^G), batch (N, T'), and z (S, T', O)."""
         z_global = self.draw_global(encoding.globally, draws, generator)  # (N, O)
         of_tasks = self.latent.of_tasks(encoding, z_global)
@@ -136,7 +139,7 @@ class NPNetwork(MammothBackbone):
             return None, z_global.unsqueeze(1)
         return of_tasks, self.draw_heads(of_tasks, draws, generator)
 
-    def draw_heads(self, of_tasks: Independent, draws: Draws,
+    def draw_heads(self, of_tasks: Gaussian, draws: Draws,
                    generator: torch.Generator | None = None) -> torch.Tensor:
         """z (S, K, O): M draws of each q(z^t | z^G), S of q(z^t) where there is no z^G."""
         count = draws.of_task if self.plan.has_global else draws.globally * draws.of_task

@@ -2,17 +2,16 @@
 
 Every function returns a scalar; weights are applied where the terms are summed (`total`).
 Where the paper is silent: KL is closed-form; the JS divergence, which has no closed form
-between Gaussians, is replaced by the mean KL to the Gaussian with averaged mean and averaged
-standard deviation (0 iff equal, symmetric, finite).
+between Gaussians, is replaced by `gaussians.js`.
 """
 import math
 from typing import Literal
 
 import torch
-from torch.distributions import Independent, kl_divergence
 from torch.nn import functional as F
 
-from npcl_plugin.latents import Cells, gaussian
+from npcl_plugin.gaussians import Gaussian, js, kl
+from npcl_plugin.latents import Cells
 
 # How divergences of K cells (tasks of sets) over O units become one number. `sum`: over tasks
 # and units. `sample`: over units, tasks weighted by their share of the samples, which is what
@@ -34,58 +33,45 @@ def set_shares(cells: Cells) -> torch.Tensor:
     return counts / cells.count.sum()
 
 
-def kl(posterior: Independent, prior: Independent) -> torch.Tensor:
-    """Closed-form KL of diagonal Gaussians, summed over the O units: the batch shape."""
-    return kl_divergence(posterior, prior)
-
-
-def js(first: Independent, second: Independent) -> torch.Tensor:
-    """Our stand-in for the Jensen-Shannon divergence (see above): the batch shape."""
-    a, b = first.base_dist, second.base_dist
-    middle = gaussian((a.loc + b.loc) / 2, (a.scale + b.scale) / 2)
-    return (kl(first, middle) + kl(second, middle)) / 2
-
-
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """-E_q [log p(y | x, z)]: mean over draws and targets of (S, B, C) logits."""
     repeated = labels.expand(len(logits), -1)  # (S, B)
     return F.cross_entropy(logits.flatten(0, 1), repeated.reshape(-1))
 
 
-def task_divergence(posterior: Independent, prior: Independent, cells: Cells,
+def task_divergence(posterior: Gaussian, prior: Gaussian, cells: Cells,
                     how: Reduction) -> torch.Tensor:
     """D^t of equation 5, averaged over draws and combined over cells; both batch (N, K)."""
-    weights = cell_weights(cells, posterior.event_shape[0], how)
+    weights = cell_weights(cells, posterior.size, how)
     return (kl(posterior, prior).mean(0) * weights).sum()
 
 
-def global_divergence(posterior: Independent, prior: Independent, cells: Cells,
+def global_divergence(posterior: Gaussian, prior: Gaussian, cells: Cells,
                       how: Reduction) -> torch.Tensor:
     """D^G of equation 5; both batch (G,), sets weighted by their share of the targets."""
     value = (kl(posterior, prior) * set_shares(cells)).sum()
-    return value / posterior.event_shape[0] if how == "mean" else value
+    return value / posterior.size if how == "mean" else value
 
 
-def global_regulariser(now: Independent, then: Independent, how: Reduction) -> torch.Tensor:
+def global_regulariser(now: Gaussian, then: Gaussian, how: Reduction) -> torch.Tensor:
     """GR, equation 6: the replayed set's global distribution against the recorded one."""
     value = js(now, then)
-    return value / now.event_shape[0] if how == "mean" else value
+    return value / now.size if how == "mean" else value
 
 
-def task_regulariser(now: Independent, then: Independent, share: torch.Tensor,
+def task_regulariser(now: Gaussian, then: Gaussian, past: torch.Tensor, share: torch.Tensor,
                      how: Reduction) -> torch.Tensor:
     """TR, equation 7, for the past tasks among the replayed samples.
 
     Args:
-        now: batch (N, P) of the P past tasks.
-        then: batch (P,), recorded when each task was new.
-        share: (P,) part of the replayed samples that belongs to each.
+        now: batch (N, K) of all cells; computing a few too many is cheaper than picking.
+        then: batch (K,), recorded when each task was new.
+        past: (K,) which cells are replayed samples of a past task.
+        share: (K,) part of the replayed samples that belongs to each.
     """
-    per_task = js(now, then.expand(now.batch_shape)).mean(0)  # (P,)
-    if how == "sum":
-        return per_task.sum()
-    value = (per_task * share).sum()
-    return value / now.event_shape[0] if how == "mean" else value
+    weight = past.to(share.dtype) if how == "sum" else past * share
+    value = (js(now, then).mean(0) * weight).sum()
+    return value / now.size if how == "mean" else value
 
 
 def task_marginal(logits: torch.Tensor, labels: torch.Tensor,

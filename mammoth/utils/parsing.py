@@ -22,6 +22,7 @@ from utils.args import (
 from utils.config import dataset_settings, model_config_path, model_settings
 from utils.errors import UsageError
 from utils.loggers import plain_args
+from utils.plugins import add_plugin_arguments
 
 COMMAND_LINE = "command line"
 _CLASS_FIELDS = {"SETTING", "N_CLASSES_PER_TASK", "N_TASKS", "SIZE", "N_CLASSES", "AVAIL_SCHEDS",
@@ -56,6 +57,7 @@ def general_parser() -> ArgumentParser:
     add_initial_args(parser)
     add_experiment_args(parser)
     add_management_args(parser)
+    add_plugin_arguments(parser)
     return parser
 
 

@@ -4,18 +4,24 @@ An entry point names a module; importing it registers what it offers, by decorat
 without importing torch, by `models.REGISTRY.declare("name", "package.module")`. A plugin may
 also bring its own settings: a folder `config/` beside the module that defines the model.
 The project's own `setup.cfg` is read too, so a checkout works without being installed.
+
+The module may extend every run, of any model, by two functions (see `utils.extensions`):
+`add_arguments(parser)` and `extend(args)`.
 """
+import argparse
 import configparser
 import importlib
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from utils.errors import UsageError
 
 GROUP = "mammoth.plugins"
 _CHECKOUT = Path(__file__).resolve().parents[2]
-_loaded: set[str] = set()
+_loaded: dict[str, ModuleType] = {}
 
 
 def declared_in_checkout(checkout: Path = _CHECKOUT) -> dict[str, str]:
@@ -44,9 +50,34 @@ def load_plugins() -> list[str]:
         if name in _loaded:
             continue
         try:
-            importlib.import_module(module.split(":")[0])
+            _loaded[name] = importlib.import_module(module.split(":")[0])
         except ImportError as error:
             raise UsageError(f"The plugin `{name}` ({module}) cannot be imported: {error}. Mend or "
                              "uninstall it.") from error
-        _loaded.add(name)
     return sorted(found)
+
+
+def loaded_plugins() -> dict[str, ModuleType]:
+    """name -> module of the plugins in use, in the order of their names."""
+    return dict(sorted(_loaded.items()))
+
+
+def add_plugin_arguments(parser: argparse.ArgumentParser) -> dict[str, Any]:
+    """Let every plugin add arguments for all models.
+
+    Returns:
+        dest -> default of what was added.
+
+    Raises:
+        UsageError: a plugin's argument exists already.
+    """
+    before = {action.dest for action in parser._actions}
+    for name, module in loaded_plugins().items():
+        if hasattr(module, "add_arguments"):
+            try:
+                module.add_arguments(parser)
+            except argparse.ArgumentError as error:
+                raise UsageError(f"The plugin `{name}` adds an argument that exists already "
+                                 f"({error}); mend or uninstall it.") from error
+    return {action.dest: action.default for action in parser._actions
+            if action.dest not in before}

@@ -13,15 +13,16 @@ import resource
 import shlex
 import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
 from utils.errors import UsageError
 from utils.files import append_line, atomic_write, ensure_writable, write_json
 from utils.loggers import plain_args
+from utils.plugins import add_plugin_arguments
 
-_NOT_PART_OF_THE_KEY = {
+NOT_PART_OF_THE_KEY = {
     "resume", "non_verbose", "num_workers", "notes", "base_path", "results_path",
     "checkpoint_path", "device", "savecheck", "ckpt_name", "loadcheck", "save_after_interrupt",
     "tensorboard", "wandb_name", "wandb_entity", "wandb_project", "disable_log",
@@ -30,8 +31,14 @@ _NOT_PART_OF_THE_KEY = {
 
 
 def run_key(args: Namespace) -> str:
-    """Eight hex digits of what decides a run's numbers: the same command has the same key."""
-    kept = {k: v for k, v in plain_args(args).items() if k not in _NOT_PART_OF_THE_KEY}
+    """Eight hex digits of what decides a run's numbers: the same command has the same key.
+
+    A plugin's argument counts only where it has another value than its default, so that
+    installing a plugin does not make strangers of the runs that were there before.
+    """
+    unused = add_plugin_arguments(ArgumentParser(add_help=False))
+    kept = {k: v for k, v in plain_args(args).items() if k not in NOT_PART_OF_THE_KEY
+            and not (k in unused and v == unused[k])}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
 
 

@@ -31,6 +31,7 @@ def close_run(experiment: Any) -> dict[str, Any]:
         "seconds": round(time.time() - experiment.started, 3),
         "peak_memory_mb": round(peak_memory_mb(), 1), "versions": versions(),
     }
+    result |= experiment.extensions.finish()
     if not args.disable_log:
         logger.write(results_folder(args))
         experiment.folder.finish(result)

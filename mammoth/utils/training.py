@@ -20,6 +20,7 @@ from utils.conf import set_rng_state
 from utils.early_stopping import EarlyStopping
 from utils.errors import RunError
 from utils.evaluate import evaluate
+from utils.extensions import Extensions
 from utils.interrupts import Interrupted, StopRequest
 from utils.loggers import Logger, mean
 from utils.model_state import restore
@@ -49,6 +50,7 @@ class Experiment:
         self.stream: dict[str, Any] = {}  # the task's samples, where the method changed them
         self.stop = StopRequest()
         self.n_tasks = 1 if args.joint else dataset.N_TASKS
+        self.extensions = Extensions(self)
         self.started = time.time()
 
     def run(self) -> dict[str, Any]:
@@ -244,6 +246,7 @@ class Experiment:
             self.dataset.log(args, self.logger, accs, position.task, self.dataset.SETTING,
                              epoch=position.epoch + 1)
             self._record("epoch", accs, position.task, position.epoch)
+        self.extensions.after_epoch(position.task, position.epoch)
         position.epoch, position.batch = position.epoch + 1, 0
         if args.savecheck == "epoch":
             self.save(f"{position.task}e{position.epoch}")
@@ -255,6 +258,7 @@ class Experiment:
         self.dataset.log(self.args, self.logger, accs, task, self.dataset.SETTING)
         self.logger.log_system_stats(peak_memory_mb())
         self._record("task", accs, task, None)
+        self.extensions.after_task(task)
 
     def _record(self, event: str, accs: Any, task: int, epoch: int | None) -> None:
         line = {"event": event, "task": task, "epoch": epoch, "mean": mean(accs[0]),

@@ -32,20 +32,20 @@ def multi_head(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, head
     return mixed.transpose(1, 2).flatten(-2)
 
 
-class Attention(nn.Module):
-    """Attention with its own projections; the residual is the projected query.
+class CrossAttention(nn.Module):
+    """CA(K, V, Q) of the paper, appendix C, with its own projections.
+
+    Features and latents live in different spaces, so the residual is the projected query.
 
     Args:
         size: O, of values and result.
         heads: number of heads; divides O.
-        n_query: input size of queries and keys (O unless they are features).
+        n_query: input size of queries and keys.
     """
 
-    def __init__(self, size: int, heads: int, n_query: int | None = None) -> None:
+    def __init__(self, size: int, heads: int, n_query: int) -> None:
         super().__init__()
-        n_query = size if n_query is None else n_query
         self.heads = heads
-        self.same_space = n_query == size
         self.query = nn.Linear(n_query, size)
         self.key = nn.Linear(n_query, size)
         self.value = nn.Linear(size, size)
@@ -67,14 +67,30 @@ class Attention(nn.Module):
         key, value = prepared
         mixed = multi_head(query[None], key[None], value[None], self.heads,
                            None if mask is None else mask[None])[0]
-        # Features and latents live in different spaces: there the projected query is added.
-        residual = queries if self.same_space else query
-        return self.norm(residual + self.out(mixed))
+        return self.norm(query + self.out(mixed))
 
-    def forward(self, keys: torch.Tensor, values: torch.Tensor, queries: torch.Tensor,
-                mask: torch.Tensor | None = None) -> torch.Tensor:
-        """CA(K, V, Q) of the paper, appendix C: (m, .), (m, O), (n, .) -> (n, O)."""
-        return self.attend(queries, self.prepare(keys, values), mask)
+
+class SelfAttention(nn.Module):
+    """CA(s, s, s) of the paper: rows attend to each other, in G groups that never meet.
+
+    Query, key and value are one product.
+    """
+
+    def __init__(self, size: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.project = nn.Linear(size, 3 * size)
+        self.out = nn.Linear(size, size)
+        self.norm = nn.LayerNorm(size)
+        for part in (*self.project.weight.detach().chunk(3), self.out.weight):
+            nn.init.xavier_uniform_(part)
+        for layer in (self.project, self.out):
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """(G, n, O) -> (G, n, O); mask (G, n, n), False where a row must not see another."""
+        query, key, value = self.project(x).chunk(3, dim=-1)
+        return self.norm(x + self.out(multi_head(query, key, value, self.heads, mask)))
 
 
 class TaskwiseSelfAttention(nn.Module):
@@ -92,8 +108,7 @@ class TaskwiseSelfAttention(nn.Module):
         self.project = StackedLinear(count, size, 3 * size)  # query, key and value in one product
         self.out = StackedLinear(count, size, size)
         self.norm = StackedLayerNorm(count, size)
-        bound = (6.0 / (2 * size)) ** 0.5  # Xavier for three layers, not for one wide one
-        nn.init.uniform_(self.project.weight, -bound, bound)
+        self.project.initialise(size, size)  # three layers, not one wide one
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
         """Packed rows (T', n, O), which of them are real (T', n), task numbers (T',)."""
@@ -102,15 +117,15 @@ class TaskwiseSelfAttention(nn.Module):
         mixed = multi_head(query, key, value, self.heads, padding)
         return self.norm(x + self.out(mixed, tasks), tasks)
 
-    def within(self, rows: torch.Tensor, groups: Any, mask: torch.Tensor | None) -> torch.Tensor:
-        """The same for rows (R, O) of several sets; `mask` (R, R) says which may meet.
+    def within(self, rows: torch.Tensor, groups: Any, mask: torch.Tensor) -> torch.Tensor:
+        """The same for rows (G n, O) of G sets; `mask` (G, n, n) says which may meet.
 
         Only the projections are packed by task here: tasks of very different sizes would make
         packed attention mostly padding.
         """
-        packed = groups.pack(rows)  # (T', n, O)
-        query, key, value = groups.unpack(self.project(packed, groups.tasks)).chunk(3, dim=-1)
-        mixed = multi_head(query[None], key[None], value[None], self.heads,
-                           None if mask is None else mask[None])[0]  # (R, O)
+        packed = groups.pack(rows)  # (T', n_max, O)
+        projected = groups.unpack(self.project(packed, groups.tasks))  # (G n, 3 O)
+        query, key, value = projected.unflatten(0, mask.shape[:2]).chunk(3, dim=-1)
+        mixed = multi_head(query, key, value, self.heads, mask).flatten(0, 1)  # (G n, O)
         out = self.norm(packed + self.out(groups.pack(mixed), groups.tasks), groups.tasks)
         return groups.unpack(out)

@@ -11,7 +11,7 @@ from npcl_plugin.layers.encoders import mlp
 
 
 class Decoder(nn.Module):
-    """MLP([x; r; z]) with `depth` hidden layers.
+    """MLP([x; r; z]) with `depth` hidden layers; linear with none.
 
     Args:
         n_features: F.
@@ -23,20 +23,23 @@ class Decoder(nn.Module):
     def __init__(self, n_features: int, size: int, n_classes: int, depth: int,
                  norm: bool) -> None:
         super().__init__()
-        whole = nn.Linear(n_features + 2 * size, size)  # initialised as the one layer it is
+        width = size if depth else n_classes
+        whole = nn.Linear(n_features + 2 * size, width)  # initialised as the one layer it is
         nn.init.xavier_uniform_(whole.weight)
-        self.from_x = nn.Linear(n_features, size)
-        self.from_r = nn.Linear(size, size, bias=False)
-        self.from_z = nn.Linear(size, size, bias=False)
+        self.from_x = nn.Linear(n_features, width)
+        self.from_r = nn.Linear(size, width, bias=False)
+        self.from_z = nn.Linear(size, width, bias=False)
         parts = whole.weight.detach().split((n_features, size, size), dim=1)
         for layer, part in zip((self.from_x, self.from_r, self.from_z), parts, strict=True):
             layer.weight.data.copy_(part)
         nn.init.zeros_(self.from_x.bias)
-        self.norm = nn.LayerNorm(size) if norm else nn.Identity()
-        self.rest = mlp(size, size, n_classes, depth - 1, norm)
+        self.norm = nn.LayerNorm(size) if norm and depth else nn.Identity()
+        self.rest = mlp(size, size, n_classes, depth - 1, norm) if depth else None
 
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        return self.rest(torch.relu(self.norm(hidden)))
+        if self.rest is None:
+            return hidden
+        return self.rest(torch.relu_(self.norm(hidden)))  # in place: the largest tensor of a step
 
     def forward(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
                 heads: torch.Tensor) -> torch.Tensor:

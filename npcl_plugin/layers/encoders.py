@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from npcl_plugin.layers.attention import Attention
+from npcl_plugin.layers.attention import CrossAttention, SelfAttention
 
 
 def mlp(n_in: int, n_hidden: int, n_out: int, depth: int, norm: bool) -> nn.Sequential:
@@ -29,9 +29,9 @@ def same(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
 
 
 def mean_by(rows: torch.Tensor, owner: torch.Tensor, count: int) -> torch.Tensor:
-    """Mean of the rows (n, O) of each of `count` owners (n,): (count, O)."""
+    """Mean of the rows (n, O) of each of `count` owners (n,), 0 without any: (count, O)."""
     sums = rows.new_zeros(count, rows.shape[1]).index_add(0, owner, rows)
-    return sums / owner.bincount(minlength=count).unsqueeze(1)
+    return sums / owner.bincount(minlength=count).clamp_min(1).unsqueeze(1)
 
 
 class SampleEncoder(nn.Module):
@@ -79,8 +79,8 @@ class DeterministicEncoder(nn.Module):
         super().__init__()
         self.size = size
         self.encoder = encoder
-        self.self_attention = Attention(size, heads) if attention else None
-        self.cross_attention = Attention(size, heads, n_features) if attention else None
+        self.self_attention = SelfAttention(size, heads) if attention else None
+        self.cross_attention = CrossAttention(size, heads, n_features) if attention else None
 
     def summarise(self, x: torch.Tensor, labels: torch.Tensor,
                   sets: torch.Tensor | None = None, count: int = 1) -> Summary:
@@ -93,7 +93,7 @@ class DeterministicEncoder(nn.Module):
         if self.self_attention is None:
             return Summary(None, rows.mean(0, keepdim=True) if sets is None
                            else mean_by(rows, sets, count))
-        rows = self.self_attention(rows, rows, rows, None if sets is None else same(sets, sets))
+        rows = self.self_attention(rows[None], None if sets is None else same(sets, sets)[None])[0]
         return Summary(*self.cross_attention.prepare(x, rows))
 
     def attend(self, summary: Summary | None, x: torch.Tensor,

@@ -8,6 +8,11 @@ from torch import nn
 from torch.nn import functional as F
 
 
+def chosen(stack: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
+    """The parameters of some tasks, (T, ...) -> (T', ...)."""
+    return stack if len(stack) == 1 else stack.index_select(0, tasks)
+
+
 class StackedLinear(nn.Module):
     """T linear layers.
 
@@ -15,18 +20,26 @@ class StackedLinear(nn.Module):
         count: T.
         n_in: input size.
         n_out: output size.
+        bias: whether each has one.
     """
 
-    def __init__(self, count: int, n_in: int, n_out: int) -> None:
+    def __init__(self, count: int, n_in: int, n_out: int, bias: bool = True) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(count, n_in, n_out))
-        self.bias = nn.Parameter(torch.zeros(count, n_out))
-        bound = (6.0 / (n_in + n_out)) ** 0.5  # Xavier-uniform, for each of the T layers
+        self.bias = nn.Parameter(torch.zeros(count, n_out)) if bias else None
+        self.initialise(n_in, n_out)
+
+    def initialise(self, n_in: int, n_out: int) -> None:
+        """Xavier-uniform weights of layers of these sizes, which ours may be parts of."""
+        bound = (6.0 / (n_in + n_out)) ** 0.5
         nn.init.uniform_(self.weight, -bound, bound)
 
     def forward(self, x: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
         """(T', n, in), numbers of the tasks (T',) -> (T', n, out)."""
-        return torch.baddbmm(self.bias[tasks].unsqueeze(1), x, self.weight[tasks])
+        weight = chosen(self.weight, tasks)
+        if self.bias is None:
+            return torch.bmm(x, weight)
+        return torch.baddbmm(chosen(self.bias, tasks).unsqueeze(1), x, weight)
 
 
 class StackedLayerNorm(nn.Module):
@@ -40,7 +53,8 @@ class StackedLayerNorm(nn.Module):
     def forward(self, x: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
         """(T', n, size) -> (T', n, size)."""
         normal = F.layer_norm(x, x.shape[-1:])
-        return normal * self.weight[tasks].unsqueeze(1) + self.bias[tasks].unsqueeze(1)
+        return torch.addcmul(chosen(self.bias, tasks).unsqueeze(1), normal,
+                             chosen(self.weight, tasks).unsqueeze(1))
 
 
 class StackedMLP(nn.Module):

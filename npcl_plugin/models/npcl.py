@@ -1,7 +1,7 @@
 """NPCL: Neural Processes for uncertainty-aware Continual Learning (Jha et al., NeurIPS 2023).
 
 Equations 4 to 9 of the paper. Where the paper is silent or contradicts itself:
- - the KL terms are closed-form, the JS divergence is the surrogate of `objective.js`;
+ - the KL terms are closed-form, the JS divergence is the surrogate of `gaussians.js`;
  - stream and replay are two sets with a global latent each (`--one_pass 1`: one set);
  - warm-up counts iterations from the start of training, not of each task;
  - the distribution memory records the set of stream and replay together.
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from npcl_plugin import objective
 from npcl_plugin.arguments import add_arguments, fill
@@ -19,7 +19,6 @@ from npcl_plugin.context import ContextSet, covering_rows
 from npcl_plugin.contract import Buffer, ContinualModel, apply_transform, register_model
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.inference import Prediction, Predictor, evaluating
-from npcl_plugin.latents import gaussian
 from npcl_plugin.network import Draws, NPNetwork, Plan, TrainingPass
 from npcl_plugin.tasks import class_ends, tasks_of
 
@@ -66,7 +65,7 @@ class NPCL(ContinualModel):
         net.configure(Plan(
             n_heads, dataset.N_CLASSES, args.latent_size, args.np_depth, bool(args.np_norm),
             args.attention_heads, self.HAS_GLOBAL, self.HAS_TASK, self.ATTENTION,
-            bool(args.residual_decoder)))
+            bool(args.residual_decoder), args.decoder_depth))
         super().__init__(net, loss, args, transform, dataset)
         self.class_ends = ends
         self.steps = 0
@@ -157,17 +156,14 @@ class NPCL(ContinualModel):
         if not targets.replayed or self.current_task == 0:
             return terms
         if args.gamma and out.posterior_global is not None:
-            pair = out.posterior_global.base_dist  # the last set is the one with replay
-            terms["gr"] = objective.global_regulariser(
-                gaussian(pair.loc[-1], pair.scale[-1]), memory.globally(), args.divergence)
+            terms["gr"] = objective.global_regulariser(  # the last set is the one with replay
+                out.posterior_global[-1], memory.globally(), args.divergence)
         if args.delta and out.posterior_task is not None:
             past = memory.recorded[cells.tasks] & (cells.sets == cells.n_sets - 1)  # (K,)
             if past.any():
-                pair = out.posterior_task.base_dist
                 terms["tr"] = objective.task_regulariser(
-                    gaussian(pair.loc[:, past], pair.scale[:, past]),
-                    memory.of_tasks(cells.tasks[past]), cells.count[past] / targets.replayed,
-                    args.divergence)
+                    out.posterior_task, memory.of_tasks(cells.tasks), past,
+                    cells.count / targets.replayed, args.divergence)
         return terms
 
     def step(self, terms: dict[str, torch.Tensor]) -> dict[str, float]:
@@ -178,7 +174,7 @@ class NPCL(ContinualModel):
         if all(map(math.isfinite, numbers)):
             self.opt.zero_grad()
             loss.backward()
-            clip_grad_norm_(self.net.process_parameters(), self.args.grad_cap)
+            cap_gradients(self.net.process_parameters(), self.args.grad_cap)
             factor = min(1.0, (self.steps + 1) / max(self.args.warmup, 1))
             scaled_step(self.opt, factor)
             self.steps += 1
@@ -239,6 +235,13 @@ class NPCL(ContinualModel):
     def normalise(self, images: torch.Tensor) -> torch.Tensor:
         """Raw images as evaluation sees them; the MNIST family has nothing to normalise."""
         return apply_transform(images, getattr(self, "normalization_transform", None))
+
+
+def cap_gradients(parameters: list[torch.nn.Parameter], cap: float) -> None:
+    """Scale the gradients down where their norm exceeds `cap`; otherwise leave them untouched."""
+    norm = get_total_norm([p.grad for p in parameters if p.grad is not None], foreach=True)
+    if norm > cap:
+        clip_grads_with_norm_(parameters, cap, norm, foreach=True)
 
 
 def scaled_step(optimiser: torch.optim.Optimizer, factor: float) -> None:

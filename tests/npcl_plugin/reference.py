@@ -67,9 +67,20 @@ def attention(block, keys, values, queries):
     for x in queries:
         q = linear(block.query, x)
         mixed = linear(block.out, attend(q, k, v, block.heads))
-        residual = x if block.same_space else q
-        rows.append(layer_norm(residual + mixed, block.norm.weight, block.norm.bias))
+        rows.append(layer_norm(q + mixed, block.norm.weight, block.norm.bias))
     return rows
+
+
+def self_attention(block, rows):
+    """CA(S, S, S) on a list of vectors."""
+    size = len(rows[0])
+    k = [linear(block.project, x)[size:2 * size] for x in rows]
+    v = [linear(block.project, x)[2 * size:] for x in rows]
+    result = []
+    for x in rows:
+        mixed = linear(block.out, attend(linear(block.project, x)[:size], k, v, block.heads))
+        result.append(layer_norm(x + mixed, block.norm.weight, block.norm.bias))
+    return result
 
 
 def taskwise(block, task, rows):
@@ -96,9 +107,19 @@ def mean_of(rows):
 
 
 def psi(heads, task, x):
-    """(mean, sd) of one Gaussian."""
-    raw = stacked_mlp(heads.pairs, heads.count + task, x)
-    return stacked_mlp(heads.pairs, task, x), 0.1 + 0.9 * torch.sigmoid(raw)
+    """(mean, sd) of one Gaussian; x is the summary, or the summary and z^G in one vector."""
+    size, weight = heads.size, heads.from_summary.weight[task]
+    if heads.from_global is not None:
+        weight = torch.cat((weight, heads.from_global.weight[task]))
+    hidden = x @ weight + heads.from_summary.bias[task]
+    if heads.rest is None:
+        return hidden[:size], 0.1 + 0.9 * torch.sigmoid(hidden[size:])
+    found = []
+    for number, part in ((task, hidden[:size]), (heads.count + task, hidden[size:])):
+        if heads.norm is not None:
+            part = layer_norm(part, heads.norm.weight[number], heads.norm.bias[number])
+        found.append(stacked_mlp(heads.rest, number, torch.relu(part)))
+    return found[0], 0.1 + 0.9 * torch.sigmoid(found[1])
 
 
 def encode(latent, x, labels, tasks):
@@ -115,7 +136,7 @@ def encode(latent, x, labels, tasks):
     if latent.psi_global is None:
         return summary, None
     if latent.across is not None:
-        rows = attention(latent.across, rows, rows, rows)
+        rows = self_attention(latent.across, rows)
     return summary, psi(latent.psi_global, 0, mean_of(rows))
 
 
@@ -123,10 +144,12 @@ def decode(net, x, r, z):
     """Logits of one target with one draw."""
     decoder = net.decoder
     whole = torch.cat((decoder.from_x.weight, decoder.from_r.weight, decoder.from_z.weight), 1)
-    hidden = whole @ torch.cat((x, r, z)) + decoder.from_x.bias
-    if isinstance(decoder.norm, torch.nn.LayerNorm):
-        hidden = layer_norm(hidden, decoder.norm.weight, decoder.norm.bias)
-    logits = sequential(decoder.rest, torch.relu(hidden))
+    logits = whole @ torch.cat((x, r, z)) + decoder.from_x.bias
+    if decoder.rest is not None:
+        hidden = logits
+        if isinstance(decoder.norm, torch.nn.LayerNorm):
+            hidden = layer_norm(hidden, decoder.norm.weight, decoder.norm.bias)
+        logits = sequential(decoder.rest, torch.relu(hidden))
     return logits + linear(net.backbone.classifier, x) if net.plan.residual else logits
 
 
@@ -134,7 +157,7 @@ def deterministic(path, x_context, y_context, x):
     rows = [phi(path.encoder, x_context[i], y_context[i]) for i in range(len(y_context))]
     if path.self_attention is None:
         return [mean_of(rows) for _ in x]
-    rows = attention(path.self_attention, rows, rows, rows)
+    rows = self_attention(path.self_attention, rows)
     return attention(path.cross_attention, list(x_context), rows, list(x))
 
 

@@ -7,11 +7,12 @@ from reference import training_pass as slow_pass
 
 from npcl_plugin import objective
 from npcl_plugin.distribution_memory import RunningAverages
-from npcl_plugin.latents import gaussian
+from npcl_plugin.gaussians import Gaussian
 from npcl_plugin.network import Draws
 
 N, M = 3, 2
 CASES = [("npcl", {}), ("npcl", {"norm": True, "depth": 2}), ("npcl", {"residual": True}),
+         ("npcl", {"decoder_depth": 0}), ("npcl", {"depth": 0}),
          ("st_npcl", {}), ("anp", {}), ("np", {"norm": True, "depth": 2})]
 
 
@@ -131,14 +132,14 @@ def test_regularisers_agree_with_equations_6_and_7(how):
     _, _, posteriors, slow_global = slow_pass(net, x, labels, tasks, context, *noise)
     then = [(torch.randn(8).double(), 0.1 + torch.rand(8).double()) for _ in range(4)]
     expected = slow_js(slow_global, then[3])
-    now = out.posterior_global.base_dist
-    got = objective.global_regulariser(gaussian(now.loc[0], now.scale[0]), gaussian(*then[3]), how)
+    got = objective.global_regulariser(out.posterior_global[0], Gaussian(*then[3]), how)
     torch.testing.assert_close(got, expected / (8 if how == "mean" else 1), rtol=0, atol=1e-8)
-    stacked = gaussian(torch.stack([t[0] for t in then[:3]]), torch.stack([t[1] for t in then[:3]]))
-    got = objective.task_regulariser(out.posterior_task, stacked,
+    stacked = Gaussian(torch.stack([t[0] for t in then[:3]]), torch.stack([t[1] for t in then[:3]]))
+    past = torch.tensor([True, False, True])
+    got = objective.task_regulariser(out.posterior_task, stacked, past,
                                      out.cells.count / len(tasks), how)
-    per_task = [sum(slow_js(posteriors[n][t], then[t]) for n in range(N)) / N for t in range(3)]
-    share = [(tasks == t).sum() / len(tasks) for t in range(3)]
+    per_task = [sum(slow_js(posteriors[n][t], then[t]) for n in range(N)) / N for t in (0, 2)]
+    share = [(tasks == t).sum() / len(tasks) for t in (0, 2)]
     weighted = sum(d * w for d, w in zip(per_task, share, strict=True))
     expected = {"sum": sum(per_task), "sample": weighted, "mean": weighted / 8}[how]
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-6)

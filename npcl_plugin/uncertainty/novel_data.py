@@ -1,0 +1,78 @@
+"""Data of another kind than the benchmark's, seen as the newest task would show it."""
+import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from npcl_plugin import contract
+
+COUNTERPART = {
+    "seq-mnist": "fashion-mnist", "perm-mnist": "fashion-mnist", "rot-mnist": "fashion-mnist",
+    "mnist-360": "fashion-mnist", "seq-fmnist": "mnist", "seq-cifar10": "cifar100",
+    "seq-cifar100": "cifar10", "seq-digits": "inverted", "perm-digits": "inverted",
+    "rot-digits": "inverted",
+}
+TITLES = {
+    "mnist": "MNIST's test set", "fashion-mnist": "Fashion-MNIST's test set",
+    "cifar10": "CIFAR-10's test set", "cifar100": "the first ten classes of CIFAR-100's test set",
+    "inverted": "the benchmark's own test images with bright and dark exchanged",
+    "shuffled": "the benchmark's own test images with their pixels in one random order",
+}
+
+
+class Novel(NamedTuple):
+    """A test set of novel images; `data` is None where there are none, and `why` says it."""
+
+    name: str
+    data: Any
+    description: str
+    why: str = ""
+
+
+def novel_for(wanted: str, dataset: Any) -> Novel:
+    """The novel test set for a benchmark, through the pipeline of its newest task.
+
+    Args:
+        wanted: the value of `--novel_data`.
+    """
+    name = COUNTERPART.get(dataset.NAME, "none") if wanted == "auto" else wanted
+    if name == "none":
+        return Novel(name, None, "", "" if wanted == "none" else
+                     f"There is no novel data for {dataset.NAME}; --novel_data chooses some.")
+    newest = getattr(dataset.test_loaders[-1].dataset, "dataset", None)
+    if not hasattr(newest, "fetch"):
+        return Novel(name, None, "", f"{dataset.NAME} is not held in memory, so no novel data "
+                                     "can take its images' place.")
+    try:
+        images = _images(name, dataset)
+    except contract.UsageError as error:
+        return Novel(name, None, "", f"There is no novel data: {error}")
+    if images is None or images.shape[1:] != newest.data.shape[1:]:
+        return Novel(name, None, "", f"The images of {name} do not have the shape of "
+                                     f"{dataset.NAME}'s, so there is no novel data.")
+    changed = copy.copy(newest)
+    changed.data, changed.targets = images, torch.zeros(len(images), dtype=torch.long)
+    domain = getattr(newest, "domain", None)
+    through = f", through the newest task's {type(domain).__name__.lower()}" if domain else ""
+    return Novel(name, changed, TITLES[name] + through)
+
+
+def _images(name: str, dataset: Any) -> torch.Tensor | None:
+    """uint8 images (n, H, W) or (n, H, W, 3)."""
+    if name in ("mnist", "fashion-mnist"):
+        files = contract.MNIST if name == "mnist" else contract.FASHION_MNIST
+        return contract.load_idx(files, False)[0]
+    if name == "cifar10":
+        return contract.load_cifar(contract.CIFAR10, False)[0]
+    if name == "cifar100":
+        images, labels = contract.load_cifar(contract.CIFAR100, False)
+        return images[labels < 10]
+    if not hasattr(dataset, "load_split"):
+        return None
+    images = dataset.load_split(False)[0]
+    if name == "inverted":
+        return 255 - images
+    height, width = images.shape[1:3]
+    order = torch.from_numpy(np.random.default_rng(0).permutation(height * width))
+    return images.flatten(1, 2)[:, order].reshape(images.shape)

@@ -1,0 +1,83 @@
+"""From the saved arrays of a run to summary.json, without the model."""
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npcl_plugin.uncertainty import sections
+from npcl_plugin.uncertainty.definitions import DEFINITIONS
+from npcl_plugin.uncertainty.files import (
+    FOLDER,
+    load_arrays,
+    load_json,
+    numbered,
+    plain,
+    save_json,
+)
+from npcl_plugin.uncertainty.np_sections import attention_section, latents_section
+
+FORMAT = 1
+
+
+def write_summary(run_folder: Path) -> dict[str, Any]:
+    """Measure everything and write `<run folder>/uncertainty/summary.json`; returns it.
+
+    Raises:
+        ValueError: there is nothing to measure, or a file is damaged.
+    """
+    folder = Path(run_folder) / FOLDER
+    summary = plain(build(folder))
+    save_json(folder / "summary.json", summary)
+    return summary
+
+
+def build(folder: Path) -> dict[str, Any]:
+    """The content of summary.json; see docs/uncertainty-format.md."""
+    paths = numbered(folder, "task")
+    if not paths:
+        raise ValueError(f"Expected predictions saved by --uncertainty 1 in {folder}, but there "
+                         "are none.")
+    about = load_json(folder / "run.json")
+    known = [load_arrays(path) for path in paths.values()]
+    novel = {task: load_arrays(path) for task, path in numbered(folder, "novel").items()}
+    contexts = [load_arrays(path) for path in numbered(folder, "context").values()]
+    epochs = {task: load_arrays(path) for task, path in numbered(folder, "latents").items()}
+    costs = folder / "cost.json"
+    calibration = sections.calibration_section(known)
+    summary = {
+        "format": FORMAT, "run": {**about["run"], "n_tasks": len(paths)},
+        "definitions": DEFINITIONS, "notes": about["notes"], "headline": {},
+        "calibration": calibration, "heads": sections.heads_section(known),
+        "transfer": sections.transfer_section(calibration["by_task"]),
+        "novelty": sections.novelty_section(
+            [(arrays, novel[task]) for task, arrays in zip(paths, known, strict=True)
+             if task in novel], about["novel"]),
+        "confidence": sections.confidence_section(known[-1]),
+        "latents": latents_section(epochs, contexts),
+        "attention": attention_section(contexts[-1] if contexts else None, known[-1]),
+        "cost": load_json(costs) if costs.exists() else None,
+    }
+    return {**summary, "headline": headline(summary)}
+
+
+def headline(summary: dict[str, Any]) -> dict[str, Any]:
+    """The numbers that tables show, flat."""
+    names = ("accuracy", "ece", "ace_classwise", "ace_top_equal_mass", "nll", "brier",
+             "rejection_area")
+    found = {name: summary["calibration"]["after_task"][name][-1] for name in names}
+    transfer = summary["transfer"]
+    found |= {"bwt_accuracy": transfer["mean_accuracy"], "bwt_entropy": transfer["mean_entropy"]}
+    if summary["heads"]:
+        found["head_inference_accuracy"] = summary["heads"]["inference_accuracy"][-1]
+    if summary["novelty"]:
+        found |= {f"{kind}_{score}": summary["novelty"][kind][score][-1]
+                  for kind in ("auroc", "fpr95") for score in summary["novelty"]["scores"]}
+    if summary["confidence"]:
+        found |= {name: summary["confidence"]["true_head"][name]
+                  for name in ("piw_correct", "piw_incorrect")}
+    if summary["latents"]:
+        found["active_units_global"] = summary["latents"]["active_global"][-1]
+    if summary["attention"]:
+        shares = np.asarray(summary["attention"]["own_share"], dtype=np.float64)
+        found["own_task_share"] = float(np.nanmean(shares))
+    return found

@@ -1,0 +1,31 @@
+"""Backward transfer of accuracy and of uncertainty, and whether they go together."""
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def backward_transfer(rows: Sequence[Sequence[float]]) -> np.ndarray:
+    """Value at the end minus value when learned, of every task but the last one.
+
+    Args:
+        rows: rows[i][j] on task j after task i, j <= i; the first row may belong to a later
+            task (`--start_from`), then it is where the tasks before it start.
+    """
+    if not rows:
+        return np.zeros(0)
+    last, first_length = rows[-1], len(rows[0])
+    learned = [rows[max(0, task + 1 - first_length)][task] for task in range(len(last) - 1)]
+    return np.asarray(last[:-1], dtype=np.float64) - np.asarray(learned, dtype=np.float64)
+
+
+def correlations(first: np.ndarray, second: np.ndarray) -> dict[str, float]:
+    """Pearson's and Spearman's coefficient with p; NaN for fewer than three or equal values."""
+    names = ("pearson", "pearson_p", "spearman", "spearman_p")
+    known = np.isfinite(first) & np.isfinite(second)
+    first, second = first[known], second[known]
+    if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return dict.fromkeys(names, float("nan"))
+    from scipy import stats
+
+    values = (*stats.pearsonr(first, second), *stats.spearmanr(first, second))
+    return dict(zip(names, map(float, values), strict=True))
