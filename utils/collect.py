@@ -16,6 +16,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from running.paper_tables import NAMES
 from running.records import groups, protocol, read_paper, settings_of, variant
 from utils.tables import aligned, spread
 
@@ -116,7 +117,8 @@ def table_rows(runs, paper):
             name, []) for kind in ("accuracy", "backward_transfer")}
         ours = {"accuracy": [run["accuracy"][run["setting"]] for run in group],
                 "backward_transfer": [run.get("backward_transfer") for run in group]}
-        row = [dataset, str(size or "-"), f"{name} ({reduced})" if reduced else name]
+        shown = NAMES.get(name, name)
+        row = [dataset, str(size or "-"), f"{shown} ({reduced})" if reduced else shown]
         for kind, values in ours.items():
             row += [spread(values), " ± ".join(f"{v:.2f}" for v in theirs[kind]) or "-"]
         yield [*row, spread([run["seconds"] for run in group], 0).split()[0], str(len(group))]
