@@ -57,8 +57,8 @@ SECTIONS = {
     "context": ("Context size", context_size),
 }
 NOTES = {
-    "calibration": "The paper does not define its ACE, and its values (near 1 − 1/classes) fit no "
-                   "usual definition; two of ours stand beside it.",
+    "calibration": "The paper names Nixon et al. (2019) for ACE and gives no formula; two readings "
+                   "of ours stand beside its figures.",
     "novelty": "Mean variance over the draws of softmax (δ) and entropy (H), on test data of the "
                "tasks so far and on data of another kind. Means over the seeds.",
     "confidence": "Prediction interval widths and accuracies by the paired t-test's verdict, under "

@@ -75,6 +75,19 @@ def test_duplicates_are_one_run_and_null_leaves_an_argument_out(tmp_path, folder
     assert "buffer_size" not in specs[-1].given and specs[-1].args.model == "sgd"
 
 
+def test_question_mark_gives_an_argument_to_the_methods_that_have_it(tmp_path, folders):
+    specs, twice = plan(grid(tmp_path, """
+        dataset: seq-digits
+        buffer_size?: [50, 100]
+        seed: 0
+        runs:
+          - {model: [sgd, er]}
+          - {model: der, buffer_size: 9}
+        """), folders)
+    found = [(spec.given["model"], spec.given.get("buffer_size")) for spec in specs]
+    assert found == [("sgd", None), ("er", 50), ("er", 100), ("der", 9)] and twice == 2
+
+
 @pytest.mark.parametrize("given", [
     {"model": "er", "dataset": "seq-digits", "buffer_size": 50, "seed": 3},
     {"model": "npcl", "dataset": "perm-digits", "buffer_size": 50, "seed": 0},

@@ -177,6 +177,7 @@ def slurm(tmp_path, monkeypatch):
             pytest.skip("SLURM could not be brought up here")
         yield folder
     finally:
+        subprocess.run(["scancel", "--user", "root"], capture_output=True)
         for process in reversed(started):
             process.terminate()
             process.wait(20)

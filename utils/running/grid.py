@@ -132,13 +132,16 @@ def plan(path: Path, folders: Folders, extra: Mapping[str, Any] | None = None,
 
 
 def where_it_exists(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments with a question mark become plain ones, or go where the run has no such one."""
+    """Arguments with a question mark become plain ones, or go where the run has no such one.
+
+    The same argument without a question mark is stronger.
+    """
     asked = [name for name in run if name.endswith("?")]
     if not asked:
         return dict(run)
     known = known_arguments(str(run.get("model")), str(run.get("dataset")), run.get("backbone"))
     return {name.removesuffix("?"): value for name, value in run.items()
-            if not name.endswith("?") or name[:-1] in known}
+            if not name.endswith("?") or (name[:-1] in known and name[:-1] not in run)}
 
 
 def in_order(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -159,7 +159,7 @@ def headline(measure: str) -> Callable[[dict[str, Any]], Any]:
 def calibration(book: Book) -> Iterator[Table]:
     """Table 2: expected and adaptive calibration error.
 
-    The paper's ACE fits none of the usual definitions, so two of ours stand beside it.
+    The paper gives no formula of its ACE, so two readings of ours stand beside it.
     """
     header = ["method", "buffer", "ECE (seeds)", "paper", "ACE by class (seeds)",
               "ACE of the answer (seeds)", "paper"]

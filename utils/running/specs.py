@@ -210,7 +210,9 @@ def finished(spec: RunSpec) -> tuple[Path, dict[str, Any]] | None:
 
 
 def without_duplicates(specs: Iterable[RunSpec]) -> tuple[list[RunSpec], int]:
-    """The runs with different keys, in order, and how many were left out."""
+    """The first run of each key, in order, and how many were left out."""
     specs = list(specs)
-    kept = {(spec.key or id(spec)): spec for spec in reversed(specs)}
-    return list(kept.values())[::-1], len(specs) - len(kept)
+    kept: dict[str, RunSpec] = {}
+    for spec in specs:
+        kept.setdefault(spec.key, spec)
+    return list(kept.values()), len(specs) - len(kept)
