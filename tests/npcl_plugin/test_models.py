@@ -186,7 +186,7 @@ def test_a_loss_that_is_not_finite_is_named_and_leaves_the_weights(tmp_path):
     from utils.errors import RunError
     run = build(tmp_path)
     with torch.no_grad():
-        run.model.net.latent.psi_task.rest.out.bias.fill_(float("nan"))
+        run.model.net.latent.psi_task.from_summary.bias.fill_(float("nan"))
     before = run.model.net.backbone.fc1.weight.clone()
     with pytest.raises(RunError, match="ce"):
         run.run()
