@@ -15,7 +15,7 @@ from npcl_plugin.settings import published, read_settings
 PER_SETTING = ("alpha", "beta", "gamma", "delta", "divergence", "latents_from", "one_pass",
                "latent_size", "np_depth", "decoder_depth", "np_norm", "attention_heads", "warmup",
                "head_inference", "task_marginal", "head_contrast", "dark_replay",
-               "residual_decoder")
+               "residual_decoder", "grad_cap")
 
 
 def add_arguments(parser: Any) -> None:
@@ -45,7 +45,7 @@ def _add_objective(parser: Any) -> None:
                                         "ignores --minibatch_size, so this is ours)")
     add("--warmup", type=int, help="iterations of linear warm-up of the learning rate (paper: 4000 "
                                    "class-IL, 40 domain-IL)")
-    add("--grad_cap", type=float, default=10000.0,
+    add("--grad_cap", type=float,
         help="cap of the gradient norm of the NP's parameters (paper: 10000)")
 
 

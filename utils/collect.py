@@ -70,10 +70,7 @@ def read_run(folder):
 
 def compact_uncertainty(summary):
     """What tables need of an uncertainty summary: no histograms, maps or curves."""
-    kept = {"headline": summary["headline"], "definitions": {
-        name: text for name, text in summary.get("definitions", {}).items()
-        if name in ("ece", "ace_classwise", "ace_top_equal_mass", "variance_softmax",
-                    "variance_entropy", "piw", "piw_correct", "t_test")}}
+    kept = {"headline": summary["headline"]}
     novelty, confidence = summary.get("novelty"), summary.get("confidence")
     if novelty:
         kept["novelty"] = {name: novelty[name] for name in (

@@ -38,6 +38,9 @@ from running.records import read_records
 from utils.errors import UsageError
 from utils.files import atomic_write
 
+sys.path.append(str(ROOT))
+from npcl_plugin.uncertainty.definitions import DEFINITIONS  # noqa: E402
+
 SECTIONS = {
     "main": ("Main results", main_results),
     "bwt": ("Backward transfer", backward_transfer),
@@ -54,9 +57,8 @@ SECTIONS = {
     "context": ("Context size", context_size),
 }
 NOTES = {
-    "calibration": "ECE: 15 bins of equal width, on the class that the model answers with. The "
-                   "paper does not define its ACE; ours is given by class (every class "
-                   "probability, bins of equal mass) and of the answer alone.",
+    "calibration": "The paper does not define its ACE, and its values (near 1 − 1/classes) fit no "
+                   "usual definition; two of ours stand beside it.",
     "novelty": "Mean variance over the draws of softmax (δ) and entropy (H), on test data of the "
                "tasks so far and on data of another kind. Means over the seeds.",
     "confidence": "Prediction interval widths and accuracies by the paired t-test's verdict, under "
@@ -68,6 +70,14 @@ NOTES = {
             "for the S-CIFAR-10 test set on its own hardware.",
     "parameters": "The paper counts ER and DER as one. Records made before parameters were kept "
                   "have none.",
+}
+
+
+DEFINED = {
+    "calibration": {"ECE": "ece", "ACE by class": "ace_classwise",
+                    "ACE of the answer": "ace_top_equal_mass"},
+    "novelty": {"δ": "variance_softmax", "H": "variance_entropy"},
+    "confidence": {"PIW": "piw"},
 }
 
 
@@ -93,6 +103,9 @@ def pages(book: Book, wanted) -> str:
         title, build = SECTIONS[section]
         tables = list(build(book))
         parts += [f"## {title}\n", *([NOTES[section] + "\n"] if section in NOTES else []),
+                  *(f"- {short}: {DEFINITIONS[measure]}"
+                    for short, measure in DEFINED.get(section, {}).items()),
+                  *([""] if section in DEFINED else []),
                   *(map(str, tables) if tables else ["Nothing was measured yet.\n"])]
     return "\n".join(parts)
 

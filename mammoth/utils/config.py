@@ -23,7 +23,8 @@ def read_yaml(path: Path) -> dict[Any, Any]:
     import yaml
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, if built in
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
     except yaml.YAMLError as error:
         raise UsageError(f"{path} is not valid YAML ({error.__class__.__name__}); mend or remove "
                          "it.") from error

@@ -23,7 +23,7 @@ def result(accuracy, ece=None, setting="domain-il", transfer=True):
     found = {"accuracy": {setting: accuracy}, "seconds": 10.0,
              "transfer": {"backward_transfer": {setting: -accuracy / 10},
                           "forgetting": {setting: accuracy / 10}} if transfer else {}}
-    return found | ({"uncertainty": {"ece": ece}} if ece is not None else {})
+    return found | ({"uncertainty": {"headline": {"ece": ece}}} if ece is not None else {})
 
 
 @pytest.fixture

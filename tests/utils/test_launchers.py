@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,9 @@ from sweeps import (
     wait_for,
     write_grid,
 )
+
+from running.on_ray import check_reachable
+from utils.errors import UsageError
 
 SHORT = {"dataset": "seq-digits", "model": ["er", "sgd"], "buffer_size?": 50, "n_epochs": 1,
          "seed": 0}
@@ -37,6 +41,16 @@ def test_machine_without_the_package_gets_one_sentence(launcher, package, comman
     assert process.returncode == 2
     assert process.stderr.strip() == (f"error: --launcher {launcher} needs the extra `{launcher}`: "
                                       f"{command}.")
+
+
+def test_ray_cluster_that_is_not_there_is_one_sentence():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with pytest.raises(UsageError, match=f"no Ray cluster at {address}.*ray start --head"):
+        check_reachable(address)
+    check_reachable("auto")
+    check_reachable(None)
 
 
 @pytest.fixture(scope="module")

@@ -169,14 +169,17 @@ def test_other_tables_are_filled_from_records(text):
         "2,000", "2,000", "1,544", "1,544", "22.8", "22.8"]
     assert cells(section(text, "Parameters"), "P-MNIST", "er")[2:] == ["89,610", "89,610"]
     assert cells(section(text, "Inference time"), "P-MNIST", "npcl")[3:] == [
-        "2,000", "1.50 ± 0.00 (2)", ""]
+        "2,000", "1.500 ± 0.000 (2)", ""]
     assert cells(section(text, "Inference time"), "S-CIFAR-10", "npcl", "1000")[4:] == [
         "", "47.99"]
-    assert cells(section(text, "Novel data").split("fmnist")[1], "2")[1] == "2.0e-06"
+    assert cells(section(text, "Novel data").split("fmnist")[1], "2")[1] == \
+        "2.0e-06 ± 0e+00"
     assert cells(section(text, "Confidence").split("P-MNIST")[1], "2")[1:6] == [
-        "90.00", "", "60.00", "", ""]
-    assert cells(section(text, "Monte-Carlo samples"), "N = 10") == ["N = 10", "70.00", "80.00"]
-    assert cells(section(text, "Context size"), "P-MNIST", "npcl", "200", "200")[4] == "75.00"
+        "90.00 ± 0.00", "", "60.00 ± 0.00", "", ""]
+    assert cells(section(text, "Monte-Carlo samples"), "N = 10") == [
+        "N = 10", "70.00 ± 0.00", "80.00 ± 0.00"]
+    assert cells(section(text, "Context size"), "P-MNIST", "npcl", "200", "200")[4] == \
+        "75.00 ± 0.00"
 
 
 def test_nothing_measured_leaves_the_papers_figures(tmp_path):

@@ -206,11 +206,11 @@ def test_run_without_uncertainty_says_which_command_adds_it(tmp_path):
 
 
 def test_groups_differ_by_settings_and_repetitions_count_once(tmp_path):
-    write_run(tmp_path, name="a", lr=0.1)
-    write_run(tmp_path, name="b", lr=0.2)
-    write_run(tmp_path, name="c", lr=0.2, seed=1, results_path="elsewhere")
-    write_run(tmp_path, name="d", lr=0.2, seed=1, measures=summary())
-    write_run(tmp_path, name="e", lr=0.2, seed=1)
+    write_run(tmp_path, name="a", lr=0.1, alpha=1)
+    write_run(tmp_path, name="b", lr=0.2, alpha=1.0)
+    write_run(tmp_path, name="c", lr=0.2, alpha=1, seed=1, results_path="elsewhere")
+    write_run(tmp_path, name="d", lr=0.2, alpha=1, seed=1, measures=summary())
+    write_run(tmp_path, name="e", lr=0.2, alpha=1, seed=1)
     text, done = report(tmp_path)
     rows = [row for row in Page(text).rows if row and row[0].startswith("er")]
     assert sorted((row[0], row[-1]) for row in rows) == [

@@ -225,9 +225,9 @@ def read_folder(root):
 
 
 def _settings(run):
-    """The arguments that decide the numbers, apart from the seed."""
-    return {k: json.dumps(v, sort_keys=True) for k, v in run.args.items()
-            if k not in SAME_EXPERIMENT}
+    """The arguments that decide the numbers, apart from the seed; 1 and 1.0 are the same."""
+    return {k: f"{v:g}" if isinstance(v, (int, float)) else json.dumps(v, sort_keys=True)
+            for k, v in run.args.items() if k not in SAME_EXPERIMENT}
 
 
 def _variants(groups):

@@ -79,7 +79,8 @@ def compare(results: dict[str, dict[int, dict[str, Any]]],
             [run["transfer"].get(name, {}).get(main) for run in group] for group in runs], better))
         if name == "backward_transfer":
             columns += _paper_column("paper BWT", name, results, paper)
-    errors = [[(run.get("uncertainty") or {}).get("ece") for run in group] for group in runs]
+    errors = [[run.get("uncertainty", {}).get("headline", {}).get("ece") for run in group]
+              for group in runs]
     if any(value is not None for group in errors for value in group):
         columns.append(Column("ECE", errors, -1, 3))
     columns.append(Column("seconds a run", [[run["seconds"] for run in group] for group in runs],

@@ -1,11 +1,12 @@
 """The paper's tables about cost and uncertainty: storage, parameters, time, novelty, confidence,
 numbers of draws, context size."""
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from running.paper_tables import DATASETS, Book, Group, Key, Table, name, ours, place
 from running.records import paper_cell
+from utils.tables import spread
 
 
 def cost(*path: str) -> Callable[[dict[str, Any]], Any]:
@@ -80,7 +81,7 @@ def inference_time(book: Book) -> Iterator[Table]:
             paper = found.get(str(key[1]), {}).get(key[2], found.get("0", {}).get(key[2]))
             rows.append([DATASETS.get(key[0], key[0]), name(key[2]), str(key[1] or "-"),
                          constant(runs.get(key), cost("answer", "images")),
-                         ours(runs.get(key), cost("answer", "seconds")), paper_cell(paper)])
+                         ours(runs.get(key), cost("answer", "seconds"), 3), paper_cell(paper)])
         if rows:
             yield Table(f"Inference time{ending}", ["benchmark", "method", "buffer", "images",
                                                     "seconds (seeds)", "paper"], rows)
@@ -97,11 +98,10 @@ def novelty(book: Book) -> Iterator[Table]:
     for ending, runs, theirs in book.parts("novelty"):
         for key, group in _with(runs, theirs, "novelty", "npcl"):
             paper = theirs.get(key[0], {})
-            lists = [[_steps(group, where, score), paper.get(printed, [])]
-                     for where, score, printed in columns]
-            length = max(len(values) for pair in lists for values in pair)
-            rows = [[str(i + 1), *(_scientific(values, i) for pair in lists for values in pair)]
-                    for i in range(length)]
+            lists = [cells for where, score, printed in columns for cells in (
+                _steps(group, where, score), [_scientific([v]) for v in paper.get(printed, [])])]
+            rows = [[str(i + 1), *(cells[i] if i < len(cells) else "" for cells in lists)]
+                    for i in range(max(map(len, lists)))]
             data = next((r["uncertainty"]["novelty"].get("data") for r in group),
                         paper.get("data"))
             seeds = f", {len(group)} seed(s)" if group else ""
@@ -119,15 +119,24 @@ def _with(runs: dict[Key, Group], theirs: dict[str, Any], section: str, variant:
     return found + [((dataset, 0, variant), []) for dataset in theirs if dataset not in known]
 
 
-def _steps(group: Group, where: str, score: str) -> list[float]:
-    """Mean over seeds, step by step."""
+def _steps(group: Group, where: str, score: str) -> list[str]:
+    """Mean and deviation over seeds, step by step."""
     lists = [r["uncertainty"]["novelty"].get(where, {}).get(score) or [] for r in group]
-    return [statistics.mean(v for v in values if v is not None)
-            for values in zip(*lists, strict=False) if any(v is not None for v in values)]
+    return [_scientific([v for v in values if v is not None])
+            for values in zip(*lists, strict=False)]
 
 
-def _scientific(values: list[float], i: int) -> str:
-    return f"{values[i]:.1e}" if i < len(values) else ""
+def _scientific(values: list[float]) -> str:
+    if not values:
+        return ""
+    deviation = f" ± {statistics.stdev(values):.0e}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.1e}{deviation}"
+
+
+def _mean(values: Iterable[float | None], digits: int, factor: float = 1) -> str:
+    """Mean ± sd over the seeds, empty for none."""
+    known = [factor * v for v in values if v is not None]
+    return spread(known, digits) if known else ""
 
 
 def confidence(book: Book) -> Iterator[Table]:
@@ -148,9 +157,8 @@ def confidence(book: Book) -> Iterator[Table]:
             for i in range(count):
                 row = [str(i + 1)]
                 for measure in names:
-                    values = [c[measure][i] for c in classes if i < len(c.get(measure, []))
-                              and c[measure][i] is not None]
-                    mine = f"{100 * statistics.mean(values):.2f}" if values else ""
+                    mine = _mean([c[measure][i] for c in classes if i < len(c.get(measure, []))],
+                                 2, 100)
                     row += [mine, paper_cell(paper[measure][i])
                             if i < len(paper.get(measure, [])) else ""]
                 rows.append(row)
@@ -168,9 +176,8 @@ def monte_carlo(book: Book) -> Iterator[Table]:
                 continue
             rows = []
             for i, n in enumerate(grids[0]["N"]):
-                cells = [statistics.mean(g["accuracy"][i][j] for g in grids)
-                         for j in range(len(grids[0]["M"]))]
-                rows.append([f"N = {n}", *(f"{100 * cell:.2f}" for cell in cells)])
+                rows.append([f"N = {n}", *(_mean([g["accuracy"][i][j] for g in grids], 2, 100)
+                                           for j in range(len(grids[0]["M"])))])
             yield Table(f"Draws, {DATASETS.get(key[0], key[0])}, {name(key[2])}, buffer {key[1]}, "
                         f"accuracy %, {len(grids)} seed(s){ending}",
                         ["", *(f"M = {m}" for m in grids[0]["M"])], rows)
@@ -183,11 +190,10 @@ def context_size(book: Book) -> Iterator[Table]:
         for key, group in sorted(runs.items()):
             found = [c for r in group if (c := cost("context")(r))]
             for i, size in enumerate(found[0]["size"] if found else []):
-                mean = {m: statistics.mean(c[m][i] for c in found)
-                        for m in ("accuracy", "entropy", "seconds")}
                 rows.append([DATASETS.get(key[0], key[0]), name(key[2]), str(key[1]), str(size),
-                             f"{100 * mean['accuracy']:.2f}", f"{mean['entropy']:.4f}",
-                             f"{mean['seconds']:.2f}", str(len(found))])
+                             _mean([c["accuracy"][i] for c in found], 2, 100),
+                             _mean([c["entropy"][i] for c in found], 4),
+                             _mean([c["seconds"][i] for c in found], 3), str(len(found))])
         if rows:
             yield Table(f"Context size{ending}", ["benchmark", "method", "buffer", "context",
                                                   "accuracy %", "entropy", "seconds", "seeds"],

@@ -1,6 +1,7 @@
 """Runs on a Ray cluster: each a task, sent again when its worker or node dies."""
 import argparse
 import os
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,22 @@ from running.specs import RunSpec
 from utils.errors import UsageError
 
 _GIGABYTE = 1 << 30
+
+
+def check_reachable(address: str | None, seconds: float = 5) -> None:
+    """Ray itself tries for minutes, with many words, before it gives up.
+
+    Raises:
+        UsageError: nobody listens at HOST:PORT.
+    """
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():  # `auto`, `local`, none: Ray looks for it
+        return
+    try:
+        socket.create_connection((host, int(port)), seconds).close()
+    except OSError as error:
+        raise UsageError(f"There is no Ray cluster at {address} ({error.strerror or error}); "
+                         "start one with `ray start --head`.") from error
 
 
 class RayLauncher:
@@ -59,6 +76,7 @@ class RayLauncher:
 
     def _connect(self) -> None:
         address = self.options.address or os.environ.get("RAY_ADDRESS")
+        check_reachable(address)
         where = {"address": address} if address else {"num_cpus": self.jobs * self.options.cpus}
         try:
             self.ray.init(**where, log_to_driver=False, logging_level="ERROR",
