@@ -23,7 +23,7 @@ _ASIDE = {"model", "dataset", "buffer_size", "seed", "base_path", "results_path"
 # What makes a run something else than the published protocol.
 _PROTOCOL = ("n_epochs", "n_iters", "fitting_mode", "backbone", "stop_after", "start_from",
              "batch_size", "debug_mode", "label_perc", "label_perc_by_class", "validation",
-             "noise_rate", "dataset_config", "drop_last", "replay_size", "n_global")
+             "noise_rate", "dataset_config", "drop_last", "replay_size", "n_global", "warmup")
 # (model, settings) of the paper's named variants.
 _VARIANTS = {
     ("npcl", "joint=1"): "joint_npcl", ("npcl", "joint=1 multitask=1"): "multitask_npcl",
