@@ -9,7 +9,7 @@ from torch import nn
 
 from npcl_plugin.gaussians import Gaussian
 from npcl_plugin.layers.attention import SelfAttention, TaskwiseSelfAttention
-from npcl_plugin.layers.encoders import SampleEncoder, mean_by
+from npcl_plugin.layers.encoders import SampleEncoder, mean_by, same
 from npcl_plugin.layers.stacked import StackedLayerNorm, StackedLinear, StackedMLP
 
 
@@ -37,6 +37,11 @@ class Groups(NamedTuple):
         if len(self.tasks) == 1:
             return packed[0]
         return packed.flatten(0, 1).index_select(0, self.place)
+
+    @property
+    def mostly_padding(self) -> bool:
+        """Whether pairs within packed tasks outnumber the pairs of all rows."""
+        return self.mask.numel() * self.mask.shape[1] > len(self.group) ** 2
 
     def mean(self, packed: torch.Tensor) -> torch.Tensor:
         """(T', n_max, O) -> (T', O), over real rows."""
@@ -223,7 +228,8 @@ class LatentEncoder(nn.Module):
         groups = group_rows(tasks)
         summary = None
         if self.taskwise is not None:
-            packed = self.taskwise(groups.pack(rows), groups.mask, groups.tasks)  # (T', n, O)
+            together = same(tasks, tasks)[None] if groups.mostly_padding else None
+            packed = self.taskwise(rows, groups, together)  # (T', n_max, O)
             summary = groups.mean(packed)  # (T', O)
             rows = groups.unpack(packed)
         if self.psi_global is None:
@@ -246,8 +252,9 @@ class LatentEncoder(nn.Module):
         apart = layout.cell.view(n_sets, -1)  # (G, n)
         summary = None
         if self.taskwise is not None:
-            rows = self.taskwise.within(rows, group_rows(layout.task),
-                                        apart.unsqueeze(2) == apart.unsqueeze(1))
+            groups = group_rows(layout.task)
+            rows = groups.unpack(self.taskwise(rows, groups,
+                                               apart.unsqueeze(2) == apart.unsqueeze(1)))
             means = mean_by(rows, layout.cell, 2 * len(layout.cells.tasks) + 1)[:-1]
             summary = means.unflatten(0, (2, -1)).transpose(0, 1)  # (K, 2, O)
         if self.psi_global is None:

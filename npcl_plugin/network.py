@@ -93,6 +93,7 @@ class NPNetwork(MammothBackbone):
         self.backbone = backbone
         self.n_features = feature_size(backbone)
         self.plan: Plan | None = None
+        self.process_parameters: list[nn.Parameter] = []
 
     def configure(self, plan: Plan) -> None:
         """Build the neural process."""
@@ -107,6 +108,9 @@ class NPNetwork(MammothBackbone):
                                if plan.decoder_depth is None else plan.decoder_depth, plan.norm)
         self.memory = DistributionMemory(plan.n_tasks, plan.size)
         self.register_buffer("n_heads", torch.zeros((), dtype=torch.long))
+        # What the paper's gradient cap is about: all but the backbone's.
+        self.process_parameters = [p for part in (self.latent, self.deterministic, self.decoder)
+                                   for p in part.parameters()]
 
     def forward(self, x: torch.Tensor, returnt: str = "out") -> Any:
         """What the wrapped backbone answers; the neural process is used by its parts."""
@@ -115,11 +119,6 @@ class NPNetwork(MammothBackbone):
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """Images -> (B, F)."""
         return self.backbone(x, returnt="features")
-
-    def process_parameters(self) -> list[nn.Parameter]:
-        """The parameters that the paper's gradient cap is about: all but the backbone's."""
-        return [p for part in (self.latent, self.deterministic, self.decoder)
-                for p in part.parameters()]
 
     def draw_global(self, source: Gaussian | None, draws: Draws,
                     generator: torch.Generator | None = None) -> torch.Tensor | None:

@@ -35,8 +35,7 @@ def set_shares(cells: Cells) -> torch.Tensor:
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """-E_q [log p(y | x, z)]: mean over draws and targets of (S, B, C) logits."""
-    repeated = labels.expand(len(logits), -1)  # (S, B)
-    return F.cross_entropy(logits.flatten(0, 1), repeated.reshape(-1))
+    return F.cross_entropy(logits.mT, labels.expand(len(logits), -1))
 
 
 def task_divergence(posterior: Gaussian, prior: Gaussian, cells: Cells,
@@ -108,4 +107,5 @@ def dark_replay(logits: torch.Tensor, stored: torch.Tensor) -> torch.Tensor:
 
 def total(terms: dict[str, torch.Tensor], weights: dict[str, float]) -> torch.Tensor:
     """Equation 8: the weighted sum of the terms; cross-entropy has weight 1."""
-    return sum(weights.get(name, 1.0) * value for name, value in terms.items())
+    values = torch.stack(list(terms.values()))
+    return values @ values.new_tensor([weights.get(name, 1.0) for name in terms])

@@ -110,22 +110,22 @@ class TaskwiseSelfAttention(nn.Module):
         self.norm = StackedLayerNorm(count, size)
         self.project.initialise(size, size)  # three layers, not one wide one
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
-        """Packed rows (T', n, O), which of them are real (T', n), task numbers (T',)."""
-        query, key, value = self.project(x, tasks).chunk(3, dim=-1)
-        padding = mask.unsqueeze(1) if len(tasks) > 1 else None  # one task fills its places
-        mixed = multi_head(query, key, value, self.heads, padding)
-        return self.norm(x + self.out(mixed, tasks), tasks)
+    def forward(self, rows: torch.Tensor, groups: Any,
+                mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Rows (B, O), sorted into tasks by `groups`; the result is packed, (T', n_max, O).
 
-    def within(self, rows: torch.Tensor, groups: Any, mask: torch.Tensor) -> torch.Tensor:
-        """The same for rows (G n, O) of G sets; `mask` (G, n, n) says which may meet.
-
-        Only the projections are packed by task here: tasks of very different sizes would make
-        packed attention mostly padding.
+        Args:
+            mask: (G, n, n), B = G n, which rows of each of G sets may meet, for sets in which
+                tasks do, or whose tasks are so unequal that packed attention would be mostly
+                padding: then only the projections are packed by task. By default all rows of a
+                task meet.
         """
-        packed = groups.pack(rows)  # (T', n_max, O)
-        projected = groups.unpack(self.project(packed, groups.tasks))  # (G n, 3 O)
-        query, key, value = projected.unflatten(0, mask.shape[:2]).chunk(3, dim=-1)
-        mixed = multi_head(query, key, value, self.heads, mask).flatten(0, 1)  # (G n, O)
-        out = self.norm(packed + self.out(groups.pack(mixed), groups.tasks), groups.tasks)
-        return groups.unpack(out)
+        packed, tasks = groups.pack(rows), groups.tasks
+        projected = self.project(packed, tasks)  # (T', n_max, 3 O)
+        if mask is None:
+            padding = groups.mask.unsqueeze(1) if len(tasks) > 1 else None  # one fills its places
+            mixed = multi_head(*projected.chunk(3, dim=-1), self.heads, padding)
+        else:
+            apart = groups.unpack(projected).unflatten(0, mask.shape[:2])  # (G, n, 3 O)
+            mixed = groups.pack(multi_head(*apart.chunk(3, dim=-1), self.heads, mask).flatten(0, 1))
+        return self.norm(packed + self.out(mixed, tasks), tasks)

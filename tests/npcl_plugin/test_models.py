@@ -206,7 +206,7 @@ def test_warm_up_and_gradient_cap(tmp_path):
     assert model.opt.param_groups[0]["lr"] == 0.1
     model.args.grad_cap = 1e-3
     model.meta_observe(*next(iter(run.dataset.train_loader))[:3], epoch=0)
-    norm = torch.stack([p.grad.norm() for p in model.net.process_parameters()
+    norm = torch.stack([p.grad.norm() for p in model.net.process_parameters
                         if p.grad is not None]).norm()
     assert norm.item() == pytest.approx(1e-3, rel=1e-2)
 

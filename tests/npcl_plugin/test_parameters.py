@@ -38,7 +38,7 @@ def test_parameters_are_what_the_parts_add_up_to(setting):
     backbone = sum(p.numel() for p in net.parameters())
     assert backbone == paper_er
     net.configure(Plan(tasks, classes, size, depth, norm, heads))
-    process = sum(p.numel() for p in net.process_parameters())
+    process = sum(p.numel() for p in net.process_parameters)
     print(f"{setting}: backbone {backbone:,}, ours {backbone + process:,}, paper {paper:,}")
     assert process == expected_process(net.n_features, tasks, classes, size, depth, norm)
     assert sum(p.numel() for p in net.parameters()) == backbone + process

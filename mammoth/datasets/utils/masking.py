@@ -18,6 +18,7 @@ from utils.errors import UsageError
 if TYPE_CHECKING:
     from datasets.utils.continual_dataset import ContinualDataset
 
+EVALUATION_BATCH = 64  # at least: answers do not depend on it, and batches of 10 take long
 _REDUCTION_STREAM = 104729  # keeps these draws apart from the other ones that start at the seed
 
 
@@ -109,10 +110,11 @@ def make_loader(part: MammothDatasetWrapper, setting: "ContinualDataset", task: 
     part.targets = torch.as_tensor(part.targets)
     args = setting.args
     is_train = vars(part)["train"]
+    size = args.batch_size if is_train else max(args.batch_size, EVALUATION_BATCH)
     drop_last = bool(getattr(args, "drop_last", False)) and is_train
     if hasattr(part.dataset, "fetch"):
         generator = torch_generator(data_seed(args), task, int(is_train))
-        return TensorLoader(part, args.batch_size, shuffle=is_train, drop_last=drop_last,
+        return TensorLoader(part, size, shuffle=is_train, drop_last=drop_last,
                             generator=generator)
-    return create_seeded_dataloader(args, part, batch_size=args.batch_size, shuffle=is_train,
+    return create_seeded_dataloader(args, part, batch_size=size, shuffle=is_train,
                                     drop_last=drop_last)
