@@ -80,4 +80,4 @@ def test_joint_domains_from_the_command_line(tmp_path, more):
         "--n_epochs", 3, "--seed", 0, "--base_path", tmp_path, "--non_verbose", 1, *FEW, *more))
     matrix = result["accuracy_matrix"]["domain-il"]
     assert [len(row) for row in matrix] == [5]
-    assert min(matrix[0]) > 75
+    assert sum(matrix[0]) / 5 > 80 and min(matrix[0]) > 60  # chance is 10
