@@ -130,7 +130,7 @@ class Predictor:
         self.net, self.find_buffer, self.normalise = net, find_buffer, normalise
         self.draws, self.mode, self.seed = draws, mode, seed
         self.context_size = context_size
-        self._tensors: list[torch.Tensor] = []
+        self._tensors: list[torch.Tensor] = []  # of the network; listing them takes long
         self._key: tuple | None = None
         self._prepared: Prepared | None = None
 

@@ -115,10 +115,9 @@ class TaskwiseSelfAttention(nn.Module):
         """Rows (B, O), sorted into tasks by `groups`; the result is packed, (T', n_max, O).
 
         Args:
-            mask: (G, n, n), B = G n, which rows of each of G sets may meet, for sets in which
-                tasks do, or whose tasks are so unequal that packed attention would be mostly
-                padding: then only the projections are packed by task. By default all rows of a
-                task meet.
+            mask: (G, n, n), B = G n, which rows of each of G sets may meet; then only the
+                projections are packed by task, which is cheaper where tasks are so unequal that
+                packed attention would be mostly padding. By default all rows of a task meet.
         """
         packed, tasks = groups.pack(rows), groups.tasks
         projected = self.project(packed, tasks)  # (T', n_max, 3 O)
