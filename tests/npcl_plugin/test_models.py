@@ -211,6 +211,17 @@ def test_warm_up_and_gradient_cap(tmp_path):
     assert norm.item() == pytest.approx(1e-3, rel=1e-2)
 
 
+@pytest.mark.parametrize("model, dataset, more, cap", [
+    ("npcl", "perm-digits", (), 1e4), ("npcl", "perm-digits", ("--head_contrast", 1), 1e4),
+    ("npcl", "perm-digits", ("--task_marginal", 1), 0.5),
+    ("npcl", "perm-digits", ("--dark_replay", 1), 0.5), ("npcl_plus", "perm-digits", (), 0.5),
+    ("npcl_plus", "perm-digits", ("--grad_cap", 3), 3), ("npcl_plus", "seq-digits", (), 1e4),
+    ("npcl_plus", "perm-digits", ("--dark_replay", 0), 1e4)])
+def test_the_cap_is_lower_where_an_extension_lengthens_the_step(tmp_path, model, dataset, more,
+                                                                cap):
+    assert build(tmp_path, model, dataset, 60, *more).model.args.grad_cap == cap
+
+
 @pytest.mark.parametrize("size, tasks, buffer, expected", [
     (256, 5, 200, 3272), (256, 5, 500, 3572), (256, 10, 500, 6132), (256, 10, 2000, 7632),
     (256, 10, 200, 5832), (256, 10, 500, 6132), (32, 20, 200, 1544), (32, 20, 500, 1844)])

@@ -10,6 +10,8 @@ from runs import experiment
 
 SMALL = ["perm-mnist", "rot-mnist", "seq-mnist", "seq-fmnist"]
 COLOUR = ["seq-cifar10", "seq-cifar100"]
+EXTENSIONS = [("--task_marginal", 1), ("--head_contrast", 1), ("--dark_replay", 1),
+              ("--residual_decoder", 1)]
 RUNS = [(dataset, model, warmup, 300 if dataset in SMALL else 30)
         for dataset in SMALL + COLOUR for model in ("npcl", "npcl_plus") for warmup in (None, 1)]
 
@@ -20,11 +22,23 @@ RUNS = [(dataset, model, warmup, 300 if dataset in SMALL else 30)
 def test_training_stays_finite(tmp_path, real_data, dataset, model, warmup, steps):
     # Debug mode keeps an epoch, the memory's pass and the evaluation at six batches each;
     # the number of training steps is that of --n_iters all the same.
+    more = () if warmup is None else ("--warmup", warmup)
+    stays_finite(tmp_path, real_data, dataset, model, steps, *more)
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_an_extension_stays_finite_where_the_marginal_once_diverged(tmp_path, real_data,
+                                                                    extension):
+    # Seed 2 of R-MNIST went to NaN in step 55 before the cap was lower with --task_marginal.
+    stays_finite(tmp_path, real_data, "rot-mnist", "npcl", 300, "--seed", 2, *extension)
+
+
+def stays_finite(tmp_path, real_data, dataset, model, steps, *more):
     run = experiment(tmp_path, "--model", model, "--dataset", dataset, "--buffer_size", 200,
                      "--stop_after", 2, "--fitting_mode", "iters", "--n_iters", steps,
-                     "--debug_mode", 1, "--disable_log", 1,
-                     *(() if warmup is None else ("--warmup", warmup)),
-                     base_path=real_data)
+                     "--debug_mode", 1, "--disable_log", 1, *more, base_path=real_data)
     run.run()
     assert run.model.steps == 2 * steps
     state = run.model.net.state_dict()
