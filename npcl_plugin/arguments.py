@@ -1,9 +1,9 @@
 """The family's command-line arguments and how their defaults follow the setting.
 
 An argument whose default depends on the setting is None until `fill` looks it up: in the model's
-YAML under the benchmark, then under its setting (`class-il`, `domain-il`). With an extension that
-adds a second loss on the logits the gradient cap is the YAML's `extended_grad_cap`: at domain-IL's
-published rate of 0.2 the longer step diverged without it.
+YAML under the benchmark, then under its setting (`class-il`, `domain-il`). The gradient cap is the
+lowest that an extension in use asks for (`extended_grad_cap`): at domain-IL's published rate of 0.2
+a second loss on the logits diverged without it.
 """
 from argparse import Namespace
 from pathlib import Path
@@ -17,7 +17,7 @@ from npcl_plugin.settings import published, read_settings
 PER_SETTING = ("alpha", "beta", "gamma", "delta", "divergence", "latents_from", "one_pass",
                "latent_size", "np_depth", "decoder_depth", "np_norm", "attention_heads", "warmup",
                "head_inference", "task_marginal", "head_contrast", "dark_replay",
-               "residual_decoder", "grad_cap")
+               "residual_decoder")
 
 
 def add_arguments(parser: Any) -> None:
@@ -48,8 +48,8 @@ def _add_objective(parser: Any) -> None:
     add("--warmup", type=int, help="iterations of linear warm-up of the learning rate (paper: 4000 "
                                    "class-IL, 40 domain-IL)")
     add("--grad_cap", type=float,
-        help="cap of the gradient norm of the NP's parameters (paper: 10000; ours: 0.5 in "
-             "domain-IL with --task_marginal or --dark_replay)")
+        help="cap of the gradient norm of the NP's parameters (paper: 10000; ours, in domain-IL: "
+             "2 with --task_marginal, 0.5 with --dark_replay)")
 
 
 def _add_network(parser: Any) -> None:
@@ -110,7 +110,9 @@ def fill(args: Namespace, path: Path, dataset: str, setting: str) -> None:
         known.update(published(path, dataset, getattr(args, "buffer_size", None)))
     for name in PER_SETTING:
         if getattr(args, name, None) is None:
-            extended = name == "grad_cap" and (args.task_marginal or args.dark_replay)
-            setattr(args, name, known["extended_grad_cap" if extended else name])
+            setattr(args, name, known[name])
+    if args.grad_cap is None:
+        lower = [cap for name, cap in known["extended_grad_cap"].items() if getattr(args, name)]
+        args.grad_cap = min(lower, default=known["grad_cap"])
     if args.replay_size is None:
         args.replay_size = args.batch_size
