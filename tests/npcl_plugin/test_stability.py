@@ -20,8 +20,6 @@ RUNS = [(dataset, model, warmup, 300 if dataset in SMALL else 30)
 @pytest.mark.real_data
 @pytest.mark.parametrize(("dataset", "model", "warmup", "steps"), RUNS)
 def test_training_stays_finite(tmp_path, real_data, dataset, model, warmup, steps):
-    # Debug mode keeps an epoch, the memory's pass and the evaluation at six batches each;
-    # the number of training steps is that of --n_iters all the same.
     more = () if warmup is None else ("--warmup", warmup)
     stays_finite(tmp_path, real_data, dataset, model, steps, *more)
 
@@ -36,6 +34,8 @@ def test_an_extension_stays_finite_where_the_marginal_once_diverged(tmp_path, re
 
 
 def stays_finite(tmp_path, real_data, dataset, model, steps, *more):
+    # Debug mode keeps an epoch, the memory's pass and the evaluation at six batches each;
+    # the number of training steps is that of --n_iters all the same.
     run = experiment(tmp_path, "--model", model, "--dataset", dataset, "--buffer_size", 200,
                      "--stop_after", 2, "--fitting_mode", "iters", "--n_iters", steps,
                      "--debug_mode", 1, "--disable_log", 1, *more, base_path=real_data)
