@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from backbone import MammothBackbone, ReturnTypes, register_backbone
-from backbone.base import canonical_return_type
+from backbone.base import canonical_return_type, channels_last_on_cpu
 from backbone.ResNetBlock import conv3x3
 from utils.errors import UsageError
 
@@ -96,7 +96,7 @@ class ResNet32(MammothBackbone):
             returnt: see `MammothBackbone`; `full` gives (logits, [stem, stage 1, 2, 3]).
         """
         kind = canonical_return_type(returnt)
-        maps = [self.bn_initial(F.relu(self.conv1(x)))]  # (B, 16, H, W)
+        maps = [self.bn_initial(F.relu(self.conv1(channels_last_on_cpu(x))))]  # (B, 16, H, W)
         for stage in (self.layer1, self.layer2, self.layer3):
             maps.append(stage(maps[-1]))
         features = maps[-1].mean(dim=(2, 3))  # (B, 64)

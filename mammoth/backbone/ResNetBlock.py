@@ -11,7 +11,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from backbone import MammothBackbone, ReturnTypes, register_backbone
-from backbone.base import canonical_return_type
+from backbone.base import canonical_return_type, channels_last_on_cpu
+
+# Fewer filters stay in the usual order: with channels innermost, torch 2.13's backward pass of a
+# strided 1x1 convolution (the shortcut's) of fewer than 8 channels writes outside its memory
+# and crashes. 8 and more are clean under glibc's heap checks; twice that leaves room for
+# processors with wider vectors.
+_SAFE_FILTERS = 16
 
 
 def conv3x3(in_planes: int, out_planes: int, stride: int = 1) -> nn.Conv2d:
@@ -98,6 +104,8 @@ class ResNet(MammothBackbone):
             returnt: see `MammothBackbone`; `full` gives (logits, [stem, stage 1, ..., stage 4]).
         """
         kind = canonical_return_type(returnt)
+        if self.nf >= _SAFE_FILTERS:
+            x = channels_last_on_cpu(x)
         stem = self.bn1(self.conv1(x))  # (B, nf, H, W)
         hidden = F.relu(stem)
         maps = [stem if self.return_prerelu else hidden]

@@ -39,6 +39,17 @@ def canonical_return_type(returnt: str) -> str:
     return kind
 
 
+def channels_last_on_cpu(images: torch.Tensor) -> torch.Tensor:
+    """The same images (B, C, H, W) with the channels innermost in memory, if on a CPU.
+
+    Its convolutions are a sixth to a quarter faster in this order, and the maps of all later
+    layers inherit it. Parameters and their gradients stay contiguous.
+    """
+    if images.device.type != "cpu":
+        return images
+    return images.contiguous(memory_format=torch.channels_last)
+
+
 class MammothBackbone(nn.Module):
     """Base class of the networks.
 

@@ -160,6 +160,30 @@ def test_resnet_forward_equals_slow_definition():
     assert isinstance(net, ResNet) and net.feature_dim == 32
 
 
+@pytest.mark.parametrize("factory", [reduced_resnet18, resnet32])
+def test_maps_have_channels_innermost_and_parameters_do_not(factory):
+    net = factory(3)
+    logits, maps = net(torch.randn(2, 3, 16, 16), returnt="full")
+    assert all(m.is_contiguous(memory_format=torch.channels_last) for m in maps)
+    logits.sum().backward()
+    weights = [p for p in net.parameters() if p.requires_grad]
+    assert all(w.is_contiguous() and w.grad.is_contiguous() for w in weights)
+
+
+def test_order_in_memory_changes_neither_logits_nor_gradients(monkeypatch):
+    torch.manual_seed(4)
+    net = reduced_resnet18(3).eval()  # batch norm of few images would magnify rounding
+    logits, gradients = [], []
+    for safe_filters in (16, 1000):
+        monkeypatch.setattr("backbone.ResNetBlock._SAFE_FILTERS", safe_filters)
+        net.zero_grad()
+        logits.append(net(images()))
+        logits[-1].square().sum().backward()
+        gradients.append(net.get_grads())
+    assert torch.allclose(*logits, rtol=1e-4, atol=1e-5)
+    assert torch.allclose(*gradients, rtol=1e-3, atol=1e-4 * gradients[0].abs().max().item())
+
+
 def test_resnet32_refuses_impossible_depth():
     with pytest.raises(UsageError, match="6n"):
         resnet32(10, depth=30)
