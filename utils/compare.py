@@ -5,11 +5,12 @@
 
 Runs what is missing (a finished run is never repeated), several at a time, and prints one
 aligned table: mean and standard deviation over the seeds, the paper's figure where it has the
-setting, best (*) and second best (+), and a paired t-test against the first method. Arguments
-that are not listed below go to every run, e.g. --n_epochs 1. `--out PREFIX` also writes
-PREFIX.md, PREFIX.csv and PREFIX.tex.
+setting, best (*) and second best (+), and a paired t-test against the first method. The table is
+also written as Markdown, CSV and LaTeX, below the results unless --out says where. Arguments
+that are not listed below go to every run, e.g. --n_epochs 1.
 """
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def parse_args(argv=None):
                         help="for the methods that have a buffer (default 200)")
     parser.add_argument("--seeds", type=int, default=3, help="seeds 0, 1, ... (default 3)")
     parser.add_argument("--out", type=Path, metavar="PREFIX",
-                        help="write the table as PREFIX.md, PREFIX.csv and PREFIX.tex too")
+                        help="write PREFIX.md, PREFIX.csv and PREFIX.tex (default: named after "
+                             "the comparison, in comparisons/ below --results_path)")
     parser.add_argument("--no-uncertainty", action="store_true",
                         help="leave out the calibration error, which costs some time")
     add_run_options(parser)
@@ -125,6 +127,13 @@ def table_of(options, specs, outcomes):
     return compare(results, paper)
 
 
+def default_prefix(options, rest) -> Path:
+    """Where the table goes: the same comparison writes the same files."""
+    words = [options.dataset, str(options.buffer_size), *options.models, *rest]
+    name = re.sub(r"[^\w.]+", "-", " ".join(words).replace("--", ""))
+    return folders_of(options).results / "comparisons" / name
+
+
 def write(prefix: Path, columns, title: str) -> None:
     """The table in three formats beside each other."""
     for suffix, text in ((".md", f"{title}\n\n{as_markdown(columns)}\n"),
@@ -137,11 +146,7 @@ def main(options, rest) -> int:
     """Run, then print the table; exit code 1 if a run failed."""
     if options.seeds < 1:
         raise UsageError(f"Expected --seeds to be at least 1, but got {options.seeds}.")
-    try:
-        specs = plan(options, rest)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    specs = plan(options, rest)
     outcomes, signal_number = run_all(options, specs)
     if signal_number:
         print("error: Interrupted; the same command goes on where the runs were stopped.",
@@ -150,10 +155,9 @@ def main(options, rest) -> int:
     columns = table_of(options, specs, outcomes)
     title = (f"{options.dataset}, buffer {options.buffer_size}, {options.seeds} seed(s), "
              f"{options.cpus} thread(s) a run{', ' + ' '.join(rest) if rest else ''}")
-    if options.out:
-        write(options.out, columns, title)
     print(f"\n{title}\n* best, + second best; p: paired t-test against {options.models[0]}\n")
-    print(as_text(columns))
+    print(as_text(columns) + "\n")
+    write(options.out or default_prefix(options, rest), columns, title)
     failed = [i for i in sorted(outcomes) if outcomes[i].state == "failed"]
     for i in failed:
         log = log_file(specs[i]) if not specs[i].error else None

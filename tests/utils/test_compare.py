@@ -14,9 +14,10 @@ def run(*words):
 
 
 def table_of(process):
-    """The printed table: from its header line to the end."""
+    """The printed table: from its header line to the next empty one."""
     lines = process.stdout.splitlines()
-    return lines[next(i for i, line in enumerate(lines) if line.startswith("method ")):]
+    start = next(i for i, line in enumerate(lines) if line.startswith("method "))
+    return lines[start:lines.index("", start)]
 
 
 def test_table_of_two_methods_and_second_call_repeats_nothing(tmp_path):
@@ -25,9 +26,14 @@ def test_table_of_two_methods_and_second_call_repeats_nothing(tmp_path):
     first = run(*words)
     assert first.returncode == 0, first.stderr
     table = table_of(first)
-    assert len({len(line) for line in table if line.strip()}) == 1, "aligned"
+    assert len({len(line) for line in table}) == 1, "aligned"
     assert [line.split()[0] for line in table[2:4]] == ["sgd", "er"]
     assert float(table[3].split()[1]) > float(table[2].split()[1]) + 20
+    written = tmp_path / "results" / "comparisons" / "seq-digits-50-sgd-er-n_epochs-2"
+    for suffix in (".md", ".csv", ".tex"):
+        text = written.with_name(written.name + suffix).read_text()
+        assert table[3].split()[1] in text or suffix == ".csv"
+        assert "sgd" in text and "BWT" in text
     again = run(*words)
     assert table_of(again) == table
     assert len(list(tmp_path.glob("results/runs/*/*/*"))) == 2
@@ -42,5 +48,5 @@ def test_failed_run_is_reported_and_the_others_go_on(tmp_path):
 
 def test_unknown_method_is_one_sentence(tmp_path):
     done = run("--models", "errr", "--dataset", "seq-digits")
-    assert done.returncode == 1 and "did you mean `er`" in done.stderr
+    assert done.returncode == 2 and "did you mean `er`" in done.stderr
     assert "Traceback" not in done.stderr
