@@ -16,9 +16,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from running.paper_tables import NAMES
-from running.records import groups, protocol, read_paper, settings_of, variant
-from utils.tables import aligned, spread
+from running.overview import all_settings
+from running.records import read_file, read_paper, settings_of
 
 LOCAL = {"--base_path": "DATA", "--results_path": None, "--checkpoint_path": None,
          "--resume": None, "--non_verbose": None}
@@ -108,22 +107,6 @@ def collect(source, out):
     print(f"{len(runs)} runs in {out}")
 
 
-def table_rows(runs, paper):
-    """One row a setting: ours and the paper's accuracy and backward transfer, time, seeds."""
-    named = [{**run, "variant": variant(run), "protocol": protocol(run)} for run in runs]
-    found = groups(named)
-    for (reduced, dataset, size, name), group in sorted(found.items(), key=lambda kv: kv[0]):
-        theirs = {kind: [] if reduced else paper[kind].get(dataset, {}).get(str(size), {}).get(
-            name, []) for kind in ("accuracy", "backward_transfer")}
-        ours = {"accuracy": [run["accuracy"][run["setting"]] for run in group],
-                "backward_transfer": [run.get("backward_transfer") for run in group]}
-        shown = NAMES.get(name, name)
-        row = [dataset, str(size or "-"), f"{shown} ({reduced})" if reduced else shown]
-        for kind, values in ours.items():
-            row += [spread(values), " ± ".join(f"{v:.2f}" for v in theirs[kind]) or "-"]
-        yield [*row, spread([run["seconds"] for run in group], 0).split()[0], str(len(group))]
-
-
 def main(argv=None):
     """Collect or print, as asked."""
     parser = argparse.ArgumentParser(description=__doc__,
@@ -136,11 +119,8 @@ def main(argv=None):
         missing = [str(path) for path in options.table if not path.exists()]
         if missing:
             sys.exit(f"error: {', '.join(missing)} is not there; collect it first.")
-        runs = [run for path in options.table for run in json.loads(path.read_text())]
-        header = ["dataset", "buffer", "method", "ours %", "paper %", "our BWT", "paper BWT",
-                  "s a run", "seeds"]
-        rows = list(table_rows(runs, read_paper()))
-        print(aligned(header, rows, markdown=True))
+        records = [run for path in options.table for run in read_file(path)]
+        print(all_settings(records, read_paper()))
     elif options.source and options.out:
         collect(options.source, options.out)
     else:

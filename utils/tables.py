@@ -4,6 +4,7 @@
     python utils/tables.py                            print them
     python utils/tables.py --out docs/tables.md       write them
     python utils/tables.py --only main few-shot       some of them
+    python utils/tables.py --docs                     write those in README.md and docs/ anew
 
 Every figure of ours is the mean ± sd over the seeds (their number in brackets) of the records
 that `utils/collect.py` made; an empty cell was not measured. The paper's figures come from
@@ -25,6 +26,7 @@ from running.cost_tables import (
     storage,
 )
 from running.options import told
+from running.overview import all_settings, headline
 from running.paper_tables import (
     Book,
     backward_transfer,
@@ -42,6 +44,7 @@ sys.path.append(str(ROOT))
 from npcl_plugin.uncertainty.definitions import DEFINITIONS  # noqa: E402
 
 SECTIONS = {
+    "headline": ("Headline", headline),
     "main": ("Main results", main_results),
     "bwt": ("Backward transfer", backward_transfer),
     "calibration": ("Calibration", calibration),
@@ -57,6 +60,7 @@ SECTIONS = {
     "context": ("Context size", context_size),
 }
 NOTES = {
+    "headline": "Mean ± sd over the seeds; the best of each column in bold, joint training aside.",
     "calibration": "The paper names Nixon et al. (2019) for ACE and gives no formula; two readings "
                    "of ours stand beside its figures.",
     "novelty": "Mean variance over the draws of softmax (δ) and entropy (H), on test data of the "
@@ -88,6 +92,9 @@ def parse_args(argv=None):
     parser.add_argument("--results", type=Path, default=ROOT / "results",
                         help="folder of the compact files (default: results/)")
     parser.add_argument("--out", type=Path, help="Markdown file to write instead of printing")
+    parser.add_argument("--docs", action="store_true",
+                        help="write docs/tables.md and the tables between the marks of README.md "
+                             "and docs/results.md anew")
     parser.add_argument("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS),
                         metavar="TABLE", help=f"some of {', '.join(SECTIONS)}")
     return parser.parse_args(argv)
@@ -110,21 +117,38 @@ def pages(book: Book, wanted) -> str:
     return "\n".join(parts)
 
 
+def documents(records) -> dict[Path, str]:
+    """The project's pages as these records make them: file -> its whole text."""
+    book = Book.of(records)
+    marked = {"README.md": ("headline", "\n".join(map(str, headline(book))).strip()),
+              "docs/results.md": ("all", all_settings(records, book.paper))}
+    found = {ROOT / "docs" / "tables.md": pages(book, SECTIONS)}
+    for name, (mark, table) in marked.items():
+        before, rest = (ROOT / name).read_text(encoding="utf-8").split(f"<!-- {mark} -->\n")
+        after = rest.split(f"<!-- /{mark} -->\n")[1]
+        found[ROOT / name] = f"{before}<!-- {mark} -->\n{table}\n<!-- /{mark} -->\n{after}"
+    return found
+
+
 def main(options) -> int:
     """Read, build, write."""
     if not options.results.is_dir():
         raise UsageError(f"There is no folder {options.results}; utils/collect.py makes its files.")
     try:
-        book = Book.of(read_records(options.results))
+        records = read_records(options.results)
     except (json.JSONDecodeError, KeyError) as error:
         raise UsageError(f"A file in {options.results} is no list of records ({error}); make it "
                          "anew with utils/collect.py.") from error
-    text = pages(book, options.only)
-    if options.out:
-        atomic_write(options.out, text.encode())
-        print(f"Written: {options.out}")
+    if options.docs:
+        written = documents(records)
     else:
-        print(text)
+        text = pages(Book.of(records), options.only)
+        written = {options.out: text} if options.out else {}
+        if not options.out:
+            print(text)
+    for path, text in written.items():
+        atomic_write(path, text.encode())
+        print(f"Written: {path}")
     return 0
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from running.overview import headline
 from running.paper_tables import Book, main_results
 from running.records import groups, paper_cell, protocol, read_paper, read_records, variant
-from tables import SECTIONS, pages
+from tables import SECTIONS, documents, pages
 
 ROOT = Path(__file__).resolve().parents[2]
 TASKS = {"seq-cifar10": 5, "seq-cifar100": 10, "seq-tinyimg": 10, "perm-mnist": 20,
@@ -106,8 +107,10 @@ def test_variants_and_protocols_are_told_apart():
     assert variant(record("st-npcl")) == "st_npcl"
     reduced = record("npcl", "seq-cifar10", settings={"n_epochs": 3, "n_global": 10,
                                                       "backbone": "reduced-resnet18"})
-    assert protocol(reduced) == "backbone reduced-resnet18, n_epochs 3, n_global 10"
-    assert variant(reduced) == "npcl"
+    assert protocol(reduced) == "backbone reduced-resnet18, n_epochs 3"
+    assert variant(reduced) == "npcl, n_global 10", "what ER does not have is named in the row"
+    fewer_draws = record("npcl", settings={"n_global": 10, "n_epochs": 1})
+    assert (variant(fewer_draws), protocol(fewer_draws)) == ("npcl", "n_global 10")
     usual = record("er", "seq-cifar10", settings={"n_epochs": 50})
     assert protocol(usual) == "", "the published value, typed in"
 
@@ -143,6 +146,31 @@ def test_main_table_has_ours_the_papers_and_empty_cells(text):
     assert cells(mnist, "der", "200") == ["der", "200", "", "81.74 ± 1.07"]
     assert cells(main.split("S-MNIST**")[1], "joint NPCL")[2:] == ["90.00 (1)", ""]
     assert "60.00" not in mnist and "50.00" not in mnist, "ablations are elsewhere"
+
+
+def test_headline_sets_methods_against_benchmarks_and_marks_the_best():
+    runs = [record("er", seed=s, value=70.0 + 4 * s) for s in (0, 1)]
+    runs += [record("npcl", size=500, value=75.0), record("er", size=500, value=60.0),
+             record("joint", size=None, value=95.0), record("gss", value=99.0),
+             record("npcl", settings={"alpha": 0}, value=98.0),
+             record("er", "seq-cifar10", settings={"n_epochs": 1}, value=30.0),
+             record("npcl", "seq-cifar10", settings={"n_epochs": 1, "n_global": 5}, value=20.0)]
+    records = [{**r, "variant": variant(r), "protocol": protocol(r)} for r in runs]
+    full, reduced = map(str, headline(Book.of(records)))
+    assert cells(full, "method") == ["method", "P-MNIST 200", "paper", "P-MNIST 500", "paper"]
+    assert cells(full, "er") == ["er", "**72.00 ± 2.83**", "72.37 ± 0.87", "60.00", "80.60 ± 0.86"]
+    assert cells(full, "npcl")[1:4] == ["", "83.11 ± 0.90", "**75.00**"]
+    assert cells(full, "joint")[1:] == ["95.00", "94.33 ± 0.17"] * 2, "in every buffer's column"
+    assert "gss" not in full and "98.00" not in full
+    assert reduced.startswith("**Class-IL accuracy, % (reduced protocol: n_epochs 1)**")
+    assert cells(reduced, "er") == ["er", "**30.00**"], "no figure of the paper's"
+    assert cells(reduced, "npcl, n_global 5") == ["npcl, n_global 5", "20.00"]
+
+
+def test_committed_pages_show_the_committed_results():
+    for path, text in documents(read_records(ROOT / "results")).items():
+        assert path.read_text(encoding="utf-8") == text, \
+            f"{path.name} is not what the results say; run utils/tables.py --docs"
 
 
 def test_reduced_protocol_has_tables_of_its_own(text):

@@ -4,7 +4,7 @@ Each function returns tables for one section. A row is there when the paper has 
 measured; what was not measured is an empty cell. Runs of a reduced protocol never share a table
 with runs of the full one.
 """
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,8 +80,15 @@ def name(variant: str) -> str:
 
 
 def place(variant: str) -> tuple[int, str]:
-    """Where a row stands: in the paper's order, what it does not have at the end."""
-    return (ORDER.index(variant) if variant in ORDER else len(ORDER), variant)
+    """Where a row stands: in the paper's order, special settings below their method."""
+    method = variant.partition(",")[0]
+    return (ORDER.index(method) if method in ORDER else len(ORDER), variant)
+
+
+def in_order(datasets: Iterable[str]) -> list[str]:
+    """Benchmarks in the paper's order, others after them."""
+    known = list(DATASETS)
+    return sorted(set(datasets), key=lambda d: (known.index(d) if d in known else len(known), d))
 
 
 def _keys(runs: dict[Key, Group], theirs: dict[str, Any], wanted: Callable[[Key], bool]
@@ -90,10 +97,8 @@ def _keys(runs: dict[Key, Group], theirs: dict[str, Any], wanted: Callable[[Key]
     found = {key for key, group in runs.items() if group and wanted(key)}
     for dataset, sizes in theirs.items():
         found |= {(dataset, int(size), variant) for size, row in sizes.items() for variant in row}
-    datasets = sorted({key[0] for key in found}, key=lambda d: (
-        list(DATASETS).index(d) if d in DATASETS else len(DATASETS), d))
     return {d: sorted((k for k in found if k[0] == d), key=lambda k: (k[1], place(k[2])))
-            for d in datasets}
+            for d in in_order(key[0] for key in found)}
 
 
 def by_method(book: Book, kind: str, value: Callable[[dict[str, Any]], Any], title: str,

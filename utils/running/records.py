@@ -20,10 +20,11 @@ _ASIDE = {"model", "dataset", "buffer_size", "seed", "base_path", "results_path"
           "uncertainty_draws", "novel_data", "enable_other_metrics", "savecheck", "notes",
           "device", "num_workers", "tensorboard", "wandb_project", "wandb_name", "wandb_entity",
           "disable_log", "ckpt_name", "save_after_interrupt", "eval_epochs"}
-# What makes a run something else than the published protocol.
+# What makes a run something else than the published protocol: of every method, and of some.
 _PROTOCOL = ("n_epochs", "n_iters", "fitting_mode", "backbone", "stop_after", "start_from",
              "batch_size", "debug_mode", "label_perc", "label_perc_by_class", "validation",
-             "noise_rate", "dataset_config", "drop_last", "replay_size", "n_global", "warmup")
+             "noise_rate", "dataset_config", "drop_last")
+_OWN_PROTOCOL = ("replay_size", "n_global", "warmup")
 # (model, settings) of the paper's named variants.
 _VARIANTS = {
     ("npcl", "joint=1"): "joint_npcl", ("npcl", "joint=1 multitask=1"): "multitask_npcl",
@@ -68,34 +69,55 @@ def defaults_of(dataset: str) -> dict[str, str]:
         return {}
 
 
-def protocol(record: dict[str, Any]) -> str:
-    """`` for the full protocol, else what differs: `backbone reduced-resnet18, n_epochs 5`."""
+def _listed(given: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in given.items())
+
+
+def _reductions(record: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """What differs from the full protocol: arguments of every method, arguments of this one."""
     given = settings_of(record)
     usual = defaults_of(record["dataset"]) if given else {}
-    return ", ".join(f"{name} {given[name]}" for name in sorted(_PROTOCOL)
-                     if name in given and given[name] != usual.get(name)
-                     and given[name] not in ("0", "epochs"))
+    shared, own = ({name: given[name] for name in sorted(names) if name in given
+                    and given[name] != usual.get(name) and given[name] not in ("0", "epochs")}
+                   for names in (_PROTOCOL, _OWN_PROTOCOL))
+    return shared, own
+
+
+def protocol(record: dict[str, Any]) -> str:
+    """`` for the full protocol, else what differs: `backbone reduced-resnet18, n_epochs 5`.
+
+    What only some methods have makes a protocol when nothing else does; else it is named in
+    the row (see `variant`), so that methods that were reduced alike share a table.
+    """
+    shared, own = _reductions(record)
+    return _listed(shared or own)
 
 
 def variant(record: dict[str, Any]) -> str:
     """The name of the run's row: a method, a variant that the paper names, or `er, lr 0.5`."""
-    given = {k: v for k, v in settings_of(record).items() if k not in _PROTOCOL}
+    shared, own = _reductions(record)
+    special = own if shared else {}
+    given = {k: v for k, v in settings_of(record).items()
+             if k in special or k not in (*_PROTOCOL, *_OWN_PROTOCOL)}
     model = record["model"].replace("-", "_")
     words = " ".join(f"{name}={value}" for name, value in given.items())
     if not words:
         return model
     known = _VARIANTS.get((model, words))
-    return known or ", ".join([model, *(f"{name} {value}" for name, value in given.items())])
+    return known or f"{model}, {_listed(given)}"
+
+
+def read_file(path: Path) -> list[dict[str, Any]]:
+    """The records of a compact file, with `variant` and `protocol` filled in."""
+    entries = json.loads(path.read_text(encoding="utf-8"))
+    found = [entry for entry in entries if isinstance(entry, dict) and "command" in entry] \
+        if isinstance(entries, list) else []
+    return [{**r, "variant": variant(r), "protocol": protocol(r)} for r in found]
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
-    """Every record of the compact files in a folder, with `variant` and `protocol` filled in."""
-    found = []
-    for path in sorted(folder.glob("*.json")):
-        entries = json.loads(path.read_text(encoding="utf-8"))
-        found += [entry for entry in entries if isinstance(entry, dict) and "command" in entry] \
-            if isinstance(entries, list) else []
-    return [{**r, "variant": variant(r), "protocol": protocol(r)} for r in found]
+    """Every record of the compact files in a folder."""
+    return [record for path in sorted(folder.glob("*.json")) for record in read_file(path)]
 
 
 def groups(records: Iterable[dict[str, Any]]) -> dict[tuple, list[dict[str, Any]]]:
