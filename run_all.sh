@@ -11,7 +11,8 @@ usage: ./run_all.sh [JOB] [ARGUMENTS]
   test       the test suite; further arguments go to pytest (--slow: the long tests too)
   compare    any methods side by side: ./run_all.sh compare --help
   sweep      any grid of arguments, here or on a cluster: ./run_all.sh sweep --help
-  tables     the paper's tables: --scale cpu (what reproduces here) or full; goes on when repeated
+  tables     the paper's tables: --scale cpu (what reproduces here) or full, or a search for
+             hyperparameters (--validation); goes on when repeated
   bench      time per step and evaluation throughput: ./run_all.sh bench --help
   --help     this page
 

@@ -37,6 +37,7 @@ from running.paper_tables import (
     objectives,
 )
 from running.records import read_records
+from running.search import search
 from utils.errors import UsageError
 from utils.files import atomic_write
 
@@ -58,6 +59,7 @@ SECTIONS = {
     "confidence": ("Confidence", confidence),
     "draws": ("Monte-Carlo samples", monte_carlo),
     "context": ("Context size", context_size),
+    "search": ("Search of hyperparameters", search),
 }
 NOTES = {
     "headline": "Mean ± sd over the seeds; the best of each column in bold, joint training aside.",
@@ -72,6 +74,8 @@ NOTES = {
     "context": "The paper shows curves without figures: accuracy grows with the context.",
     "time": "Seconds to answer the given number of images on one thread; the paper's seconds are "
             "for the S-CIFAR-10 test set on its own hardware.",
+    "search": "Runs of `./run_all.sh tables --validation`: each argument by itself, the rest as "
+              "published; the best value in bold.",
     "parameters": "The paper counts ER and DER as one. Records made before parameters were kept "
                   "have none.",
 }

@@ -9,6 +9,7 @@ import pytest
 from running.overview import headline
 from running.paper_tables import Book, main_results
 from running.records import groups, paper_cell, protocol, read_paper, read_records, variant
+from running.search import search
 from tables import SECTIONS, documents, pages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,6 +166,25 @@ def test_headline_sets_methods_against_benchmarks_and_marks_the_best():
     assert reduced.startswith("**Class-IL accuracy, % (reduced protocol: n_epochs 1)**")
     assert cells(reduced, "er") == ["er", "**30.00**"], "no figure of the paper's"
     assert cells(reduced, "npcl, n_global 5") == ["npcl, n_global 5", "20.00"]
+
+
+def test_search_marks_the_best_value_and_shares_the_published_run():
+    def tried(value, seed=0, **settings):
+        return record("npcl", value=value, seed=seed, settings={"validation": 10, **settings})
+
+    # 0.1 is P-MNIST's published alpha: the run stands for every argument's published value.
+    runs = [tried(80.0, alpha=0.1), tried(82.0, seed=1, alpha="0.10"), tried(85.0, alpha=0.4),
+            tried(70.0, alpha=0), tried(60.0, n_global=5), record("npcl", value=99.0)]
+    records = [{**r, "variant": variant(r), "protocol": protocol(r)} for r in runs]
+    book = Book.of(records)
+    assert not any("validation" in ending for ending, _, _ in book.parts("accuracy"))
+    (table,) = search(book)
+    assert table.title == "npcl on P-MNIST, buffer 200, validation 10 % of the training data"
+    assert table.rows == [
+        ["alpha", "0", "70.00 (1)"], ["alpha", "0.1 (published)", "81.00 ± 1.41 (2)"],
+        ["alpha", "0.4", "**85.00 (1)**"],
+        ["n_global", "5", "60.00 (1)"],
+        ["n_global", "50 (published)", "**81.00 ± 1.41 (2)**"]]
 
 
 def test_committed_pages_show_the_committed_results():

@@ -2,6 +2,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -158,3 +159,15 @@ def test_tables_job_runs_a_preset_and_writes_tables(tmp_path):
     assert "1 to do (of 24; --limit): about" in process.stdout.splitlines()[1]
     text = (tmp_path / "results" / "tables" / "tables.md").read_text()
     assert "**Few-shot replay, seq-digits (reduced protocol: n_epochs 1)**" in text
+
+
+def test_search_job_runs_the_preset_on_a_validation_split(tmp_path):
+    process = subprocess.run(
+        [sys.executable, str(ROOT / "utils" / "reproduce.py"), "--validation", "20", "--base_path",
+         str(tmp_path), "--dataset", "seq-digits", "--only", "perm-mnist delta", "--limit", "1",
+         "--n_epochs", "1"],
+        capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert process.returncode == 0, process.stderr
+    text = (tmp_path / "results" / "tables" / "search.md").read_text()
+    assert "**npcl on seq-digits, buffer 200, n_epochs 1, validation 20 % of the" in text
+    assert re.search(r"\| delta +\| +0 \| +\*\*\d+\.\d\d \(1\)\*\* \|", text), text

@@ -5,10 +5,10 @@ measured; what was not measured is an empty cell. Runs of a reduced protocol nev
 with runs of the full one.
 """
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from running.records import groups, paper_cell, read_paper
+from running.records import groups, paper_cell, read_paper, settings_of
 from utils.tables import aligned, spread
 
 ORDER = ("joint", "joint_np", "joint_anp", "joint_npcl", "multitask_npcl", "sgd", "ewc_on", "si",
@@ -48,18 +48,22 @@ class Book:
 
     Args:
         measured: protocol -> (dataset, buffer size, variant) -> runs, one a seed.
+        searched: runs that were judged on a validation split.
     """
 
     measured: dict[str, dict[Key, Group]]
     paper: dict[str, Any]
+    searched: Group = field(default_factory=list)
 
     @classmethod
     def of(cls, records: list[dict[str, Any]]) -> "Book":
         """Sort records by protocol; the full one is always there, measured or not."""
+        searched = [r for r in records if "validation" in settings_of(r)]
+        tested = [r for r in records if "validation" not in settings_of(r)]
         measured: dict[str, dict[Key, Group]] = {"": {}}
-        for (protocol, *key), runs in groups(records).items():
+        for (protocol, *key), runs in groups(tested).items():
             measured.setdefault(protocol, {})[tuple(key)] = runs
-        return cls(measured, read_paper())
+        return cls(measured, read_paper(), searched)
 
     def parts(self, kind: str) -> Iterator[tuple[str, dict[Key, Group], dict[str, Any]]]:
         """(title's end, runs, the paper's figures) of the full protocol, then of reduced ones."""

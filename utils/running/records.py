@@ -73,7 +73,7 @@ def _listed(given: dict[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in given.items())
 
 
-def _reductions(record: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+def reductions(record: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     """What differs from the full protocol: arguments of every method, arguments of this one."""
     given = settings_of(record)
     usual = defaults_of(record["dataset"]) if given else {}
@@ -89,13 +89,13 @@ def protocol(record: dict[str, Any]) -> str:
     What only some methods have makes a protocol when nothing else does; else it is named in
     the row (see `variant`), so that methods that were reduced alike share a table.
     """
-    shared, own = _reductions(record)
+    shared, own = reductions(record)
     return _listed(shared or own)
 
 
 def variant(record: dict[str, Any]) -> str:
     """The name of the run's row: a method, a variant that the paper names, or `er, lr 0.5`."""
-    shared, own = _reductions(record)
+    shared, own = reductions(record)
     special = own if shared else {}
     given = {k: v for k, v in settings_of(record).items()
              if k in special or k not in (*_PROTOCOL, *_OWN_PROTOCOL)}
