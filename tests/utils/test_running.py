@@ -149,25 +149,25 @@ def test_every_run_of_the_presets_is_possible(preset, tmp_path):
         assert all(spec.args.validation == 10 for spec in specs)
 
 
-def test_tables_job_runs_a_preset_and_writes_tables(tmp_path):
+def tables_job(folder, *words):
+    """`run_all.sh tables` on embedded data, one run of one epoch."""
     process = subprocess.run(
-        [sys.executable, str(ROOT / "utils" / "reproduce.py"), "--scale", "cpu", "--base_path",
-         str(tmp_path), "--dataset", "seq-digits", "--only", "few-shot", "--limit", "1",
-         "--n_epochs", "1"],
+        [sys.executable, str(ROOT / "utils" / "reproduce.py"), *words, "--base_path", str(folder),
+         "--dataset", "seq-digits", "--limit", "1", "--n_epochs", "1"],
         capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert process.returncode == 0, process.stderr
-    assert "1 to do (of 24; --limit): about" in process.stdout.splitlines()[1]
+    return process.stdout
+
+
+def test_tables_job_runs_a_preset_and_writes_tables(tmp_path):
+    said = tables_job(tmp_path, "--scale", "cpu", "--only", "few-shot")
+    assert "1 to do (of 24; --limit): about" in said.splitlines()[1]
     text = (tmp_path / "results" / "tables" / "tables.md").read_text()
     assert "**Few-shot replay, seq-digits (reduced protocol: n_epochs 1)**" in text
 
 
 def test_search_job_runs_the_preset_on_a_validation_split(tmp_path):
-    process = subprocess.run(
-        [sys.executable, str(ROOT / "utils" / "reproduce.py"), "--validation", "20", "--base_path",
-         str(tmp_path), "--dataset", "seq-digits", "--only", "perm-mnist delta", "--limit", "1",
-         "--n_epochs", "1"],
-        capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert process.returncode == 0, process.stderr
+    tables_job(tmp_path, "--validation", "20", "--only", "perm-mnist delta")
     text = (tmp_path / "results" / "tables" / "search.md").read_text()
     assert "**npcl on seq-digits, buffer 200, n_epochs 1, validation 20 % of the" in text
     assert re.search(r"\| delta +\| +0 \| +\*\*\d+\.\d\d \(1\)\*\* \|", text), text
