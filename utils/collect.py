@@ -2,6 +2,7 @@
 """Turn a folder of runs into one compact file of results, and such files into tables.
 
     python utils/collect.py RESULTS_PATH --out results/harness.json
+    python utils/collect.py RESULTS_PATH --out results/harness.json --add
     python utils/collect.py --table results/harness.json
 
 A run is kept with its command, the arguments that make it special, seed, accuracies, transfer,
@@ -96,15 +97,21 @@ def rounded(value, digits=5):
     return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
-def collect(source, out):
-    """Write all finished runs below `source`, in a stable order."""
-    runs = [run for path in sorted(source.glob("runs/*/*/*"))
-            if (path / "result.json").exists() and (run := read_run(path))]
+def collect(source, out, add=False):
+    """Write all finished runs below `source`, in a stable order.
+
+    Args:
+        add: keep the records that are in the file already; of the same command the new one stays.
+    """
+    found = [run for path in sorted(source.glob("runs/*/*/*"))
+             if (path / "result.json").exists() and (run := read_run(path))]
+    known = json.loads(out.read_text()) if add and out.exists() else []
+    runs = list({run["command"]: run for run in (*known, *found)}.values()) if add else found
     runs.sort(key=lambda r: (r["dataset"], r["model"], r["buffer_size"] or 0,
                              str(r["settings"]), r["seed"]))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("[\n" + ",\n".join(json.dumps(run) for run in runs) + "\n]\n")
-    print(f"{len(runs)} runs in {out}")
+    print(f"{len(runs)} runs in {out}, {len(found)} of them collected now")
 
 
 def main(argv=None):
@@ -113,6 +120,8 @@ def main(argv=None):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path, nargs="?", help="--results_path of the runs")
     parser.add_argument("--out", type=Path, help="compact file to write")
+    parser.add_argument("--add", action="store_true",
+                        help="add to the file instead of writing it anew")
     parser.add_argument("--table", type=Path, nargs="+", help="compact files to show as a table")
     options = parser.parse_args(argv)
     if options.table:
@@ -122,7 +131,7 @@ def main(argv=None):
         records = [run for path in options.table for run in read_file(path)]
         print(all_settings(records, read_paper()))
     elif options.source and options.out:
-        collect(options.source, options.out)
+        collect(options.source, options.out, options.add)
     else:
         parser.error("give RESULTS_PATH and --out, or --table")
     return 0
