@@ -108,7 +108,7 @@ def collect(source, out, add=False):
     known = json.loads(out.read_text()) if add and out.exists() else []
     runs = list({run["command"]: run for run in (*known, *found)}.values()) if add else found
     runs.sort(key=lambda r: (r["dataset"], r["model"], r["buffer_size"] or 0,
-                             str(r["settings"]), r["seed"]))
+                             str(settings_of(r)), r["seed"]))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("[\n" + ",\n".join(json.dumps(run) for run in runs) + "\n]\n")
     print(f"{len(runs)} runs in {out}, {len(found)} of them collected now")

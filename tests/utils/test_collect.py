@@ -50,13 +50,17 @@ def test_collects_finished_runs_without_machine_folders_and_names_broken_ones(tm
 
 def test_adding_keeps_what_is_there_and_replaces_the_same_command(tmp_path):
     out = tmp_path / "few.json"
+    older = {"model": "er", "dataset": "perm-mnist", "buffer_size": 500, "seed": 0,
+             "accuracy": {"domain-il": 80.0},
+             "command": "python mammoth/main.py --model er --dataset perm-mnist --buffer_size 500"}
+    out.write_text(json.dumps([older]))  # as it was before records kept their settings
     for folder, seeds in (("first", {0: 70.0, 1: 71.0}), ("second", {1: 75.0, 2: 72.0})):
         for seed, accuracy in seeds.items():
             fake_run(tmp_path / folder, seed, accuracy)
         done = run(tmp_path / folder, "--out", out, "--add")
-    assert "3 runs in" in done.stdout and "2 of them collected now" in done.stdout
+    assert "4 runs in" in done.stdout and "2 of them collected now" in done.stdout
     assert [(r["seed"], r["accuracy"]["domain-il"]) for r in json.loads(out.read_text())] == [
-        (0, 70.0), (1, 75.0), (2, 72.0)]
+        (0, 70.0), (1, 75.0), (2, 72.0), (0, 80.0)]
 
 
 @pytest.mark.parametrize("words", [(), ("--table", "nowhere.json")])
