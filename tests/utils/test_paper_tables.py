@@ -174,7 +174,8 @@ def test_search_marks_the_best_value_and_shares_the_published_run():
 
     # 0.1 is P-MNIST's published alpha: the run stands for every argument's published value.
     runs = [tried(80.0, alpha=0.1), tried(82.0, seed=1, alpha="0.10"), tried(85.0, alpha=0.4),
-            tried(70.0, alpha=0), tried(60.0, n_global=5), record("npcl", value=99.0)]
+            tried(70.0, alpha=0), tried(60.0, n_global=5), record("npcl", value=99.0),
+            tried(50.0, lr_milestones="3 4"), tried(40.0, lr=0.1, beta=0)]
     records = [{**r, "variant": variant(r), "protocol": protocol(r)} for r in runs]
     book = Book.of(records)
     assert not any("validation" in ending for ending, _, _ in book.parts("accuracy"))
@@ -183,6 +184,10 @@ def test_search_marks_the_best_value_and_shares_the_published_run():
     assert table.rows == [
         ["alpha", "0", "70.00 (1)"], ["alpha", "0.1 (published)", "81.00 ± 1.41 (2)"],
         ["alpha", "0.4", "**85.00 (1)**"],
+        ["beta, lr", "0 0.1", "40.00 (1)"],
+        ["beta, lr", "0.05 0.2 (published)", "**81.00 ± 1.41 (2)**"],
+        ["lr_milestones", "(published)", "**81.00 ± 1.41 (2)**"],
+        ["lr_milestones", "3 4", "50.00 (1)"],
         ["n_global", "5", "60.00 (1)"],
         ["n_global", "50 (published)", "**81.00 ± 1.41 (2)**"]]
 

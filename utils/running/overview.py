@@ -9,7 +9,7 @@ from utils.tables import aligned, spread
 
 _METHODS = ("joint", "sgd", "er", "icarl", "der", "derpp", "np", "anp", "st_npcl", "npcl",
             "npcl_plus")
-_SIZES = (200, 500)
+_SIZES = (200, 500, 2000)
 _LIST_HEADER = ["dataset", "buffer", "method", "ours %", "paper %", "our BWT", "paper BWT",
                 "s a run", "seeds"]
 
@@ -17,11 +17,12 @@ _LIST_HEADER = ["dataset", "buffer", "method", "ours %", "paper %", "our BWT", "
 def headline(book: Book) -> Iterator[Table]:
     """Accuracy of the methods that people ask for first; what was reduced alike stands apart."""
     for ending, runs, theirs in book.parts("accuracy"):
-        measured = [key for key in runs if ending or key[2] in _METHODS]
+        measured = [key for key in runs if key[1] in (0, *_SIZES)
+                    and (ending or key[2] in _METHODS)]
         for setting in ("domain-il", "class-il"):
             keys = [key for key in measured if runs[key][0]["setting"] == setting]
             variants = sorted({key[2] for key in keys}, key=place)
-            if len(variants) > 1:
+            if len(variants) > 1 and any(key[1] for key in keys):
                 yield _pivot(f"{setting.title().replace('Il', 'IL')} accuracy, %{ending}",
                              runs, theirs, keys, variants)
 
@@ -48,8 +49,8 @@ def _pivot(title: str, runs: dict[Key, Group], theirs: dict[str, Any], keys: lis
 def _best_in_bold(variants: list[str], measured: list[Group]) -> list[str]:
     """Mean ± sd of each method; the best in bold, joint training (the upper bound) aside."""
     values = [[accuracy(run) for run in group] for group in measured]
-    means = [statistics.mean(v) if v and name != "joint" else -1.0
-             for name, v in zip(variants, values, strict=True)]
+    means = [statistics.mean(v) if v and variant != "joint" else -1.0
+             for variant, v in zip(variants, values, strict=True)]
     texts = [spread(v) if v else "" for v in values]
     best = means.index(max(means))
     return [f"**{text}**" if i == best else text for i, text in enumerate(texts)]

@@ -33,7 +33,7 @@ def _table(place: Place, records: Group) -> Table:
     for record in records:
         given = settings_of(record)
         args = _arguments(record, given)
-        changed = {n: getattr(args, n) for n in given if getattr(args, n) != getattr(published, n)}
+        changed = {n: _value(args, n) for n in given if _value(args, n) != _value(published, n)}
         if not changed:
             untouched.append(record)
         else:  # several at once are one argument with several values
@@ -42,7 +42,8 @@ def _table(place: Place, records: Group) -> Table:
             tried.setdefault(name, {}).setdefault(value, []).append(record)
     rows = []
     for name, by_value in sorted(tried.items()):
-        usual = getattr(published, name, None)
+        usual = tuple(_value(published, n) for n in name.split(", "))
+        usual = usual[0] if len(usual) == 1 else usual
         rows += _rows(name, usual, {**by_value, **({usual: untouched} if untouched else {})})
     if not tried:
         rows = [["published settings", "", ours(untouched, accuracy)]]
@@ -58,16 +59,22 @@ def _rows(name: str, usual: Any, by_value: dict[Any, Group]) -> list[list[str]]:
     numbers = all(isinstance(value, int | float) for value in by_value)
     rows = []
     for value in sorted(by_value, key=None if numbers else str):
-        text = " ".join(map(plain, value)) if isinstance(value, tuple) else plain(value)
+        text = plain(list(value)) if isinstance(value, tuple) else plain(value)
         cell = ours(by_value[value], accuracy)
-        rows.append([name, f"{text} (published)" if value == usual else text,
+        rows.append([name, f"{text} (published)".strip() if value == usual else text,
                      f"**{cell}**" if value == best else cell])
     return rows
+
+
+def _value(args: Namespace, name: str) -> Any:
+    value = getattr(args, name)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _arguments(record: dict[str, Any], settings: dict[str, Any]) -> Namespace:
     """All arguments of a run, typed, as main.py would have them."""
     names = {name: record[name] for name in ("model", "dataset", "buffer_size", "seed")}
-    spec = RunSpec({**names, **settings}, Folders.of(".", "results/"))
+    words = {name: value.split(" ") for name, value in settings.items()}  # lists are joined there
+    spec = RunSpec({**names, **words}, Folders.of(".", "results/"))
     check(spec, "a record")
     return spec.args
