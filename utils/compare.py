@@ -96,12 +96,12 @@ def run_all(options, specs):
     print(f"{len(specs)} runs, {len(todo)} to do: {words}.", flush=True)
     display = Display(len(specs), jobs, seconds)
     for i, outcome in sorted(outcomes.items()):
-        display.ending(specs[i].label, outcome)
+        display.ending(specs[i], outcome)
     places = {id(spec): i for i, spec in enumerate(specs)}
 
     def ended(spec: RunSpec, outcome: Outcome) -> None:
         outcomes[places[id(spec)]] = outcome
-        display.ending(spec.label, outcome)
+        display.ending(spec, outcome)
 
     care = Care(options.keep_checkpoints, options.retries, options.cpus)
     return outcomes, LocalLauncher(jobs, care).run(todo, display, ended)

@@ -103,7 +103,7 @@ def sweep(options, rest) -> int:
 
     def ended(spec: RunSpec, outcome: Outcome) -> None:
         outcomes[spec.key] = outcome
-        display.ending(spec.label, outcome)
+        display.ending(spec, outcome)
 
     return report(specs, outcomes, launcher.run(cut, display, ended) if cut else 0)
 

@@ -61,8 +61,9 @@ def test_estimate_prefers_the_same_run_then_its_relatives_then_a_guess(spec):
             estimate(spec, [(other, 99.0)]).source) == (99.0, "similar")
     guess = estimate(spec, [(short, 1.0)])
     assert guess.source == "guess" and 20 < guess.seconds < 600
-    total, words = expected_time([spec], 2)
-    assert total > 0 and words.startswith("about ") and "at 2 a time" in words
+    seconds, words = expected_time([spec], 2)
+    assert list(seconds) == [spec.key] and seconds[spec.key] > 0
+    assert words.startswith("about ") and "at 2 a time" in words
 
 
 def test_measured_runs_are_read_from_the_committed_results(tmp_path):
@@ -93,20 +94,45 @@ def test_progress_of_a_run_is_shown(spec):
     assert json.loads(progress_file(spec).read_text())["task"] == 10, "trouble is not the run's"
 
 
+def named(label):
+    return SimpleNamespace(key=label, label=label)
+
+
+def result_of(seconds):
+    return {"accuracy": {"class-il": 81.2, "task-il": 97.0}, "seconds": seconds}
+
+
 def test_plain_display_has_a_line_a_run_and_an_estimate(spec):
     stream = io.StringIO()
-    display = Display(4, 2, 100.0, stream, every=0)
+    expected = {"er seed 0": 20.0, "er seed 1": 20.0, "npcl seed 0": 30.0, spec.key: 50.0}
+    display = Display(4, 2, expected, stream, every=0)
     display.update([])
-    result = {"accuracy": {"class-il": 81.2, "task-il": 97.0}}
-    display.ending("er seed 0", Outcome("finished", result, seconds=30))
-    display.ending("er seed 1", Outcome("failed", words="x"))
+    display.ending(named("er seed 0"), Outcome("finished", result_of(29.0), seconds=30))
+    display.ending(named("er seed 1"), Outcome("failed", words="x"))
     display.update([SimpleNamespace(spec=spec, started=0)], waiting=1)
     lines = stream.getvalue().splitlines()
-    assert lines[0] == "0/4 ended, 0 running, about 50 s left"
+    assert lines[0] == "0/4 ended, 0 running, about 60 s left"
     assert lines[1] == "[1/4] er seed 0: class-il 81.20, task-il 97.00 (30 s)"
     assert lines[2] == "[2/4] er seed 1: failed"
-    assert lines[3] == ("2/4 ended, 1 running, 1 failed, 1 in another process, about 30 s left")
-    assert "(finished before)" in ending_line(1, 1, "a", Outcome("finished", result, new=False))
+    # 80 s were expected for two jobs, the longer run takes 50, all take half as long again
+    assert lines[3] == ("2/4 ended, 1 running, 1 failed, 1 in another process, about 75 s left")
+    assert "(finished before)" in ending_line(1, 1, "a",
+                                              Outcome("finished", result_of(1.0), new=False))
+
+
+def test_short_last_part_of_a_resumed_run_does_not_shorten_the_others():
+    display = Display(2, 1, {"anp": 1000.0, "npcl": 1000.0}, io.StringIO())
+    display.ending(named("anp"), Outcome("finished", result_of(1100.0), seconds=26))
+    assert display.remaining([]) == pytest.approx(1100.0)
+
+
+def test_cheap_runs_that_end_first_do_not_hide_a_dear_one():
+    expected = {"sgd": 30.0, "er": 40.0, "npcl": 350.0}
+    display = Display(3, 2, expected, io.StringIO())
+    for name in ("sgd", "er"):
+        took = expected[name]
+        display.ending(named(name), Outcome("finished", result_of(took), seconds=took))
+    assert display.remaining([]) == pytest.approx(350.0)
 
 
 def test_terminal_display_redraws_its_block(spec):
@@ -115,10 +141,10 @@ def test_terminal_display_redraws_its_block(spec):
             return True
 
     stream = Terminal()
-    display = Display(2, 1, 0.0, stream)
+    display = Display(2, 1, {}, stream)
     display._last = 0
     display.update([SimpleNamespace(spec=spec, started=time.time())])
-    display.ending("er seed 5", Outcome("stopped"))
+    display.ending(spec, Outcome("stopped"))
     assert "\x1b[2F\x1b[J[1/2] er seed 5: stopped, checkpoint kept" in stream.getvalue()
 
 

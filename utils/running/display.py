@@ -2,8 +2,8 @@
 import shutil
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any, Protocol, TextIO
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TextIO
 
 from running.execution import Outcome, read_progress
 from running.specs import RunSpec
@@ -70,28 +70,32 @@ class Display:
     """Redraws a block of lines on a terminal; elsewhere prints a line for each event.
 
     Args:
-        total: runs to come, finished ones not counted.
+        total: runs whose ending will be told.
         jobs: how many go on at a time, for the estimate.
-        expected: seconds that all of them together were expected to take.
+        expected: the keys of the runs to do, and the seconds each is expected to take.
     """
 
-    def __init__(self, total: int, jobs: int, expected: float = 0.0,
+    def __init__(self, total: int, jobs: int, expected: Mapping[str, float],
                  stream: TextIO | None = None, every: float = 60.0) -> None:
-        self.total, self.jobs, self.expected = total, max(1, jobs), expected
+        self.total, self.jobs, self._expected = total, max(1, jobs), dict(expected)
         self.stream = stream or sys.stdout
         self.live = self.stream.isatty()
         self.ended = self.failed = 0
-        self._seconds: list[float] = []
+        self._took = self._foreseen = 0.0  # seconds of the runs that ended here
         self._drawn, self._last, self._every = 0, time.time(), every
 
-    def ending(self, label: str, outcome: Outcome) -> None:
+    def ending(self, spec: RunSpec, outcome: Outcome) -> None:
         """Say how a run ended."""
         self.ended += 1
         self.failed += outcome.state == "failed"
-        if outcome.state == "finished" and outcome.new:
-            self._seconds.append(outcome.seconds)
+        foreseen = self._expected.pop(spec.key, 0.0)
+        if outcome.state == "finished" and outcome.new and outcome.result is not None:
+            # A resumed run took longer than its last part; its result knows of the others.
+            self._took += max(outcome.seconds, outcome.result["seconds"])
+            self._foreseen += foreseen
         self._clear()
-        print(ending_line(self.ended, self.total, label, outcome), file=self.stream, flush=True)
+        line = ending_line(self.ended, self.total, spec.label, outcome)
+        print(line, file=self.stream, flush=True)
 
     def update(self, active: Sequence[Watched], waiting: int = 0) -> None:
         """Show where the runs are: twice a second, away from a terminal once a minute."""
@@ -113,21 +117,18 @@ class Display:
         """Take the block away; the lines above stay."""
         self._clear()
 
-    def remaining(self, active: Sequence[Watched]) -> float | None:
-        """Seconds until the end: by the runs that ended here, else as expected before."""
-        left = self.total - self.ended - sum(share_done(run) for run in active)
-        if self._seconds:
-            return max(0.0, left) * sum(self._seconds) / len(self._seconds) / self.jobs
-        return max(0.0, left) / max(1, self.total) * self.expected / self.jobs \
-            if self.expected else None
+    def remaining(self, active: Sequence[Watched]) -> float:
+        """Seconds until the end: as expected before, at the pace of the runs that ended here."""
+        done = {run.spec.key: share_done(run) for run in active}
+        left = [seconds * (1 - done.get(key, 0.0)) for key, seconds in self._expected.items()]
+        pace = self._took / self._foreseen if self._foreseen else 1.0
+        return pace * max([sum(left) / self.jobs, *left])
 
     def _overall(self, active: Sequence[Watched], waiting: int) -> str:
         parts = [f"{self.ended}/{self.total} ended", f"{len(active)} running"]
         parts += [f"{self.failed} failed"] if self.failed else []
         parts += [f"{waiting} in another process"] if waiting else []
-        left: Any = self.remaining(active)
-        parts += [f"about {duration(left)} left"] if left is not None else []
-        return ", ".join(parts)
+        return ", ".join([*parts, f"about {duration(self.remaining(active))} left"])
 
     def _clear(self) -> None:
         if self._drawn:

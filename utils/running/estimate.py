@@ -2,6 +2,7 @@
 import json
 import math
 import shlex
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,18 +88,17 @@ def _cost_of_method(model: str) -> float:
     return 3.0 if family in ("npcl", "npcl-plus", "st-npcl", "anp", "np") else 1.0
 
 
-def expected_time(specs: Iterable[RunSpec], jobs: int) -> tuple[float, str]:
-    """Seconds of work in all, and the sentence that says how long the sweep will take."""
+def expected_time(specs: Iterable[RunSpec], jobs: int) -> tuple[dict[str, float], str]:
+    """Seconds of each run by its key, and the sentence that says how long all of them take."""
     measured = measured_runs()
-    found = [estimate(spec, measured) for spec in specs]
-    total = sum(e.seconds for e in found)
+    found = {spec.key: estimate(spec, measured) for spec in specs}
     if not found:
-        return 0.0, "nothing to do"
-    counts = {source: sum(e.source == source for e in found)
-              for source in ("measured", "similar", "guess")}
+        return {}, "nothing to do"
+    seconds = {key: e.seconds for key, e in found.items()}
+    counts = Counter(e.source for e in found.values())
     words = {"measured": "from the same run on other seeds", "similar": "from similar runs",
              "guess": "guessed, one thread without a GPU"}
-    basis = ", ".join(f"{count} {words[source]}" for source, count in counts.items() if count)
-    longest = max(e.seconds for e in found)
-    wall = max(total / max(1, jobs), longest)
-    return total, f"about {duration(math.ceil(wall))} at {jobs} a time ({basis})"
+    basis = ", ".join(f"{counts[source]} {said}" for source, said in words.items()
+                      if counts[source])
+    wall = max(sum(seconds.values()) / max(1, jobs), *seconds.values())
+    return seconds, f"about {duration(math.ceil(wall))} at {jobs} a time ({basis})"
