@@ -17,8 +17,11 @@ import shlex
 import sys
 from pathlib import Path
 
+from running.options import told
 from running.overview import all_settings
-from running.records import read_file, read_paper, settings_of
+from running.records import named, read_file, read_paper, settings_of
+from utils.errors import UsageError
+from utils.files import atomic_write
 
 LOCAL = {"--base_path": "DATA", "--results_path": None, "--checkpoint_path": None,
          "--resume": None, "--non_verbose": None}
@@ -41,14 +44,18 @@ def portable(command):
 def read_run(folder):
     """The compact record of one finished run; None (with a word on stderr) for a damaged one."""
     try:
-        result = json.loads((folder / "result.json").read_text())
-        asked = json.loads((folder / "args.json").read_text())
-        command = portable(asked["command"])
+        result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        asked = json.loads((folder / "args.json").read_text(encoding="utf-8"))
         summary = folder / "uncertainty" / "summary.json"
-        known = json.loads(summary.read_text()) if summary.exists() else None
-    except (OSError, json.JSONDecodeError, KeyError) as error:
+        known = json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else None
+        return compact(result, portable(asked["command"]), known)
+    except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"left out: {folder.name} ({type(error).__name__})", file=sys.stderr)
         return None
+
+
+def compact(result, command, known):
+    """A result and its uncertainty summary, if any, as one record."""
     main = result["setting"]
     transfer = {name: round(values[main], 3) for name, values in result["transfer"].items()}
     record = {
@@ -102,15 +109,21 @@ def collect(source, out, add=False):
 
     Args:
         add: keep the records that are in the file already; of the same command the new one stays.
+
+    Raises:
+        UsageError: there is no run to collect; the file stays as it is.
     """
     found = [run for path in sorted(source.glob("runs/*/*/*"))
              if (path / "result.json").exists() and (run := read_run(path))]
-    known = json.loads(out.read_text()) if add and out.exists() else []
+    if not found:
+        raise UsageError(f"There is no finished run below {source / 'runs'}; give the "
+                         "--results_path of the runs.")
+    known = read_file(out) if add and out.exists() else []
     runs = list({run["command"]: run for run in (*known, *found)}.values()) if add else found
     runs.sort(key=lambda r: (r["dataset"], r["model"], r["buffer_size"] or 0,
                              str(settings_of(r)), r["seed"]))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text("[\n" + ",\n".join(json.dumps(run) for run in runs) + "\n]\n")
+    text = ",\n".join(json.dumps(run) for run in runs)
+    atomic_write(out, f"[\n{text}\n]\n".encode())
     print(f"{len(runs)} runs in {out}, {len(found)} of them collected now")
 
 
@@ -125,10 +138,7 @@ def main(argv=None):
     parser.add_argument("--table", type=Path, nargs="+", help="compact files to show as a table")
     options = parser.parse_args(argv)
     if options.table:
-        missing = [str(path) for path in options.table if not path.exists()]
-        if missing:
-            sys.exit(f"error: {', '.join(missing)} is not there; collect it first.")
-        records = [run for path in options.table for run in read_file(path)]
+        records = [named(run) for path in options.table for run in read_file(path)]
         print(all_settings(records, read_paper()))
     elif options.source and options.out:
         collect(options.source, options.out, options.add)
@@ -138,4 +148,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(main))

@@ -17,7 +17,7 @@ from pathlib import Path
 from running.comparison import as_csv, as_latex, as_markdown, as_text, compare
 from running.display import Display
 from running.estimate import expected_time
-from running.execution import Care, Outcome, log_file, look_up
+from running.execution import Care, Outcome, done_before, log_file
 from running.local import LocalLauncher
 from running.options import add_run_options, extra_arguments, folders_of, jobs_of, told
 from running.records import protocol, read_paper, variant
@@ -61,7 +61,11 @@ def arguments_of(model):
 
 
 def plan(options, rest) -> list[RunSpec]:
-    """A run for each method and seed; one that cannot be is kept with the reason."""
+    """A run for each method and seed; one that cannot be is kept with the reason.
+
+    Raises:
+        UsageError: none of them can be.
+    """
     folders, extra, specs = folders_of(options), extra_arguments(rest), []
     known = {model: arguments_of(model) for model in options.models}
     for seed in range(options.seeds):
@@ -77,6 +81,8 @@ def plan(options, rest) -> list[RunSpec]:
             except UsageError as error:
                 spec.error = str(error)
             specs.append(spec)
+    if all(spec.error for spec in specs):
+        raise UsageError(specs[0].error)
     return specs
 
 
@@ -87,12 +93,13 @@ def run_all(options, specs):
         (outcomes by place in `specs`, number of the signal that stopped it)
     """
     jobs, outcomes = jobs_of(options), {}
+    care = Care(options.keep_checkpoints, options.retries, options.cpus)
     for i, spec in enumerate(specs):
-        known = look_up(spec)
+        known = done_before(spec, care)
         if known is not None:
             outcomes[i] = known
     todo = [spec for i, spec in enumerate(specs) if i not in outcomes]
-    seconds, words = expected_time(todo, jobs)
+    seconds, words = expected_time(todo, jobs, [(specs[i], o) for i, o in outcomes.items()])
     print(f"{len(specs)} runs, {len(todo)} to do: {words}.", flush=True)
     display = Display(len(specs), jobs, seconds)
     for i, outcome in sorted(outcomes.items()):
@@ -103,7 +110,6 @@ def run_all(options, specs):
         outcomes[places[id(spec)]] = outcome
         display.ending(spec, outcome)
 
-    care = Care(options.keep_checkpoints, options.retries, options.cpus)
     return outcomes, LocalLauncher(jobs, care).run(todo, display, ended)
 
 
@@ -155,7 +161,8 @@ def main(options, rest) -> int:
     columns = table_of(options, specs, outcomes)
     title = (f"{options.dataset}, buffer {options.buffer_size}, {options.seeds} seed(s), "
              f"{options.cpus} thread(s) a run{', ' + ' '.join(rest) if rest else ''}")
-    print(f"\n{title}\n* best, + second best; p: paired t-test against {options.models[0]}\n")
+    print(f"\n{title}\n* best, + second best; p: paired t-test against {options.models[0]}; "
+          "seconds without start-up and uncertainty\n")
     print(as_text(columns) + "\n")
     write(options.out or default_prefix(options, rest), columns, title)
     failed = [i for i in sorted(outcomes) if outcomes[i].state == "failed"]

@@ -17,11 +17,18 @@ from pathlib import Path
 
 from running.display import Display
 from running.estimate import expected_time
-from running.execution import Outcome, log_file, look_up
+from running.execution import Outcome, done_before, log_file, look_up
 from running.grid import plan, shorten_labels
-from running.launchers import LAUNCHERS, add_cluster_options, make_launcher
-from running.options import add_run_options, extra_arguments, folders_of, jobs_of, told
+from running.launchers import (
+    LAUNCHERS,
+    add_cluster_options,
+    care_of,
+    make_launcher,
+    runs_at_a_time,
+)
+from running.options import add_run_options, extra_arguments, folders_of, told
 from running.specs import RunSpec
+from utils.errors import UsageError
 
 
 def parse_args(argv=None):
@@ -83,21 +90,24 @@ def dry_run(specs, todo) -> int:
 
 def sweep(options, rest) -> int:
     """Plan, say how long it takes, run, report."""
-    jobs = jobs_of(options)
-    launcher = make_launcher(options, jobs)
+    if options.limit is not None and options.limit < 0:
+        raise UsageError(f"Expected --limit to be at least 0, but got {options.limit}.")
+    jobs = runs_at_a_time(options)
+    launcher = None if options.dry_run else make_launcher(options, jobs)
     specs = read_plan(options, rest)
     outcomes: dict[str, Outcome] = {}
     for spec in specs:
-        known = look_up(spec)
+        known = look_up(spec) if options.dry_run else done_before(spec, care_of(options))
         if known is not None:
             outcomes[spec.key] = known
     todo = [spec for spec in specs if spec.key not in outcomes]
     cut = todo[:options.limit] if options.limit is not None else todo
-    seconds, words = expected_time(cut, jobs)
+    seconds, words = expected_time(cut, jobs, [(spec, outcomes[spec.key]) for spec in specs
+                                               if spec.key in outcomes])
     limited = f" (of {len(todo)}; --limit)" if len(cut) < len(todo) else ""
     print(f"{len(specs)} runs, {len(specs) - len(todo)} of them known already, {len(cut)} to "
           f"do{limited}: {words}.", flush=True)
-    if options.dry_run:
+    if launcher is None:
         return dry_run(specs, cut)
     display = Display(len(cut), jobs, seconds)
 

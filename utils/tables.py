@@ -11,7 +11,6 @@ that `utils/collect.py` made; an empty cell was not measured. The paper's figure
 results/paper.json. Reduced protocols stand in tables of their own.
 """
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -140,7 +139,7 @@ def main(options) -> int:
         raise UsageError(f"There is no folder {options.results}; utils/collect.py makes its files.")
     try:
         records = read_records(options.results)
-    except (json.JSONDecodeError, KeyError) as error:
+    except KeyError as error:
         raise UsageError(f"A file in {options.results} is no list of records ({error}); make it "
                          "anew with utils/collect.py.") from error
     if options.docs:

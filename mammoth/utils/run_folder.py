@@ -114,7 +114,10 @@ def finished_result(args: Namespace, key: str) -> tuple[Path, dict[str, Any]] | 
     folder = results_folder(args) / "runs" / args.dataset / args.model
     for path in sorted(folder.glob(f"*_{key}/result.json"), reverse=True):
         try:
-            return path, json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError) as error:
+            result = json.loads(path.read_text(encoding="utf-8"))
+            if not {"accuracy", "setting", "seconds"} <= set(result):
+                raise ValueError("no result of a run")
+        except (OSError, ValueError, TypeError) as error:
             raise UsageError(f"{path} cannot be read; remove it to run again.") from error
+        return path, result
     return None

@@ -1,5 +1,6 @@
 """Runs to compact results, results to tables."""
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,54 @@ def test_collects_finished_runs_without_machine_folders_and_names_broken_ones(tm
     cells = [cell.strip() for cell in table[2].split("|")[1:-1]]
     assert cells == ["perm-mnist", "200", "er", "72.00 ± 2.83", "72.37 ± 0.87", "-10.00 ± 0.00",
                      "-22.54", "50", "2"]
+
+
+@pytest.mark.parametrize("add", [(), ("--add",)])
+def test_folder_without_runs_leaves_the_file_as_it_is(add, tmp_path):
+    out = tmp_path / "few.json"
+    out.write_text("[]")
+    fake_run(tmp_path / "in", 0, 0.0, broken=True)
+    for source in (tmp_path / "nowhere", tmp_path / "in"):
+        done = run(source, "--out", out, *add)
+        assert done.returncode == 2 and "There is no finished run below" in done.stderr
+        assert "Traceback" not in done.stderr and out.read_text() == "[]"
+
+
+def test_damaged_file_is_one_sentence_and_stays(tmp_path):
+    fake_run(tmp_path / "in", 0, 70.0)
+    out = tmp_path / "few.json"
+    out.write_text("[{")
+    for words in ((tmp_path / "in", "--out", out, "--add"), ("--table", out)):
+        done = run(*words)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"error: {out} is missing or damaged")
+        assert len(done.stderr.splitlines()) == 1 and out.read_text() == "[{"
+
+
+def test_full_disk_leaves_the_old_file(tmp_path):
+    for seed in range(3):
+        fake_run(tmp_path / "in", seed, 70.0)
+    out = tmp_path / "few.json"
+    assert run(tmp_path / "in", "--out", out).returncode == 0
+    before = out.read_bytes()
+    fake_run(tmp_path / "in", 3, 71.0)
+    words = [sys.executable, str(SCRIPT), str(tmp_path / "in"), "--out", str(out), "--add"]
+    done = subprocess.run(  # the signal ignored, a write beyond the limit is an error
+        ["bash", "-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "bash", *words],
+        capture_output=True, text=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    assert len(before) > 1024, "the limit is in the way"
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"{}", b"[]", b"3"])
+def test_result_of_any_damage_is_left_out_by_name(content, tmp_path):
+    for seed in range(2):
+        fake_run(tmp_path / "in", seed, 70.0)
+    (tmp_path / "in" / "runs" / "perm-mnist" / "er" / "run1" / "result.json").write_bytes(content)
+    done = run(tmp_path / "in", "--out", tmp_path / "few.json")
+    assert done.returncode == 0 and "1 runs in" in done.stdout
+    assert done.stderr.startswith("left out: run1 (")
 
 
 def test_adding_keeps_what_is_there_and_replaces_the_same_command(tmp_path):

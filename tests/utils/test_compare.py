@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "utils" / "compare.py"
 
@@ -44,6 +46,15 @@ def test_failed_run_is_reported_and_the_others_go_on(tmp_path):
                1, "--base_path", tmp_path, "--checkpoint_path", tmp_path / "c", "--lr", "0.1")
     assert done.returncode == 1
     assert "icarl works in" in done.stderr and "sgd seed 0: domain-il" in done.stdout
+
+
+@pytest.mark.parametrize("words, said", [
+    (("--dataset", "nosuch"), "There is no dataset `nosuch`"),
+    (("--dataset", "seq-digits", "--n_epoch", "1"), "did you mean `n_epochs`?")])
+def test_argument_that_is_wrong_for_all_is_one_sentence(words, said, tmp_path):
+    done = run("--models", "er", "sgd", *words, "--base_path", tmp_path)
+    assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_unknown_method_is_one_sentence(tmp_path):

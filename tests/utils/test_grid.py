@@ -1,10 +1,13 @@
 """Grid files become runs, and mistakes in them one sentence before anything starts."""
 import math
+import re
+import textwrap
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from running import ROOT
 from running.grid import combinations, label, plan, read_grid, shorten_labels
 from running.specs import Folders, RunSpec, check, from_words, to_words
 from utils.errors import UsageError
@@ -86,6 +89,35 @@ def test_question_mark_gives_an_argument_to_the_methods_that_have_it(tmp_path, f
         """), folders)
     found = [(spec.given["model"], spec.given.get("buffer_size")) for spec in specs]
     assert found == [("sgd", None), ("er", 50), ("er", 100), ("der", 9)] and twice == 2
+
+
+def test_grid_of_the_documentation_excludes_what_it_says(tmp_path, folders):
+    """Among it arguments with a question mark, which are known only when the method is."""
+    page = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    example = re.search(r"^## Grid files\n\n((?:    .*\n)+)", page, re.MULTILINE).group(1)
+    specs, _ = plan(grid(tmp_path, textwrap.dedent(example)), folders)
+    found = {(s.given["model"], s.given.get("buffer_size"), s.given["seed"]) for s in specs
+             if s.group == "replay"}
+    assert found == {("sgd", None, 0), *((model, size, seed) for seed in range(3) for model, size in
+                                         (("er", 200), ("er", 500), ("der", 200)))}
+    assert len([s for s in specs if s.group == "low rate"]) == 12
+
+
+def test_only_buffer_key_may_have_a_question_mark_and_be_excluded_by(tmp_path, folders):
+    specs, _ = plan(grid(tmp_path, """
+        {dataset: seq-digits, model: [er, sgd], buffer_size?: [50, 100], seed: 0,
+         exclude: [{buffer_size: 100}]}"""), folders)
+    assert [(s.given["model"], s.given.get("buffer_size")) for s in specs] == [("er", 50),
+                                                                              ("sgd", None)]
+
+
+def test_spellings_of_a_run_share_its_lock(folders):
+    names = set()
+    for model, dataset in (("er_ace", "seq-digits"), ("er-ace", "seq_digits")):
+        spec = RunSpec({"model": model, "dataset": dataset, "buffer_size": 9, "seed": 0}, folders)
+        check(spec, "test")
+        names.add(spec.name)
+    assert len(names) == 1
 
 
 @pytest.mark.parametrize("given", [

@@ -1,11 +1,15 @@
 """The same grid on Ray, through submitit, and on a real SLURM where one can be had."""
+import io
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from sweeps import (
@@ -19,7 +23,11 @@ from sweeps import (
     write_grid,
 )
 
+from running import on_slurm
+from running.display import Display
+from running.execution import Care
 from running.on_ray import check_reachable
+from running.specs import Folders, RunSpec
 from utils.errors import UsageError
 
 SHORT = {"dataset": "seq-digits", "model": ["er", "sgd"], "buffer_size?": 50, "n_epochs": 1,
@@ -51,6 +59,87 @@ def test_ray_cluster_that_is_not_there_is_one_sentence():
         check_reachable(address)
     check_reachable("auto")
     check_reachable(None)
+
+
+class FakeJob:
+    """A job that SLURM has and that never ends."""
+
+    def __init__(self, folder, name):
+        self.job_id = name
+        self.paths = SimpleNamespace(result_pickle=folder / f"{name}.pkl", stderr="log")
+
+
+@pytest.fixture
+def fake_slurm(tmp_path, monkeypatch):
+    """submitit and SLURM's commands as far as the launcher uses them; what was asked of them."""
+    asked = SimpleNamespace(arrays=[], parameters={}, commands=[], queue=[])
+
+    class Executor:
+        def __init__(self, **_):
+            pass
+
+        def update_parameters(self, **given):
+            asked.parameters.update(given)
+
+        def map_array(self, job, specs):
+            asked.arrays.append(len(specs))
+            names = [f"{len(asked.arrays)}_{i}" for i in range(len(specs))]
+            asked.queue += names
+            return [FakeJob(tmp_path, name) for name in names]
+
+    def run(words, **_):
+        asked.commands.append(words)
+        if words[0] == "scancel":
+            asked.queue.clear()
+        return SimpleNamespace(returncode=0, stdout="\n".join(asked.queue), stderr="")
+
+    errors = SimpleNamespace(FailedJobError=KeyError, UncompletedJobError=KeyError)
+    fake = SimpleNamespace(AutoExecutor=Executor, core=SimpleNamespace(utils=errors))
+    monkeypatch.setitem(sys.modules, "submitit", fake)
+    monkeypatch.setattr(on_slurm.subprocess, "run", run)
+    monkeypatch.setattr(on_slurm, "_LOOK_AGAIN", 0.1)
+    monkeypatch.setattr(on_slurm, "importable", dict)
+    return asked
+
+
+def slurm_launcher(jobs=8, **given):
+    options = {"gpus": 0, "mem": None, "partition": None, "time": 60, "cpus": 1, "detach": False,
+               "cluster": "slurm", **given}
+    return on_slurm.SlurmLauncher(jobs, SimpleNamespace(**options), Care())
+
+
+def specs_in(folder, count):
+    return [RunSpec({"model": "er", "dataset": "seq-digits", "seed": i},
+                    Folders.of(str(folder), "results/"), label=f"er seed {i}")
+            for i in range(count)]
+
+
+def test_slurm_gets_arrays_that_it_takes_and_whole_gpus(fake_slurm, tmp_path):
+    launcher = slurm_launcher(detach=True, gpus=2.0)
+    assert launcher.run(specs_in(tmp_path, 2500), None, None) == 0
+    assert fake_slurm.arrays == [1000, 1000, 500]
+    assert fake_slurm.parameters["slurm_array_parallelism"] == 2, "8 at a time over three arrays"
+    assert fake_slurm.parameters["gpus_per_node"] == 2
+    assert fake_slurm.parameters["slurm_signal_delay_s"] == 300
+    with pytest.raises(UsageError, match="whole GPUs, but got --gpus 0.5"):
+        slurm_launcher(gpus=0.5)
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_slurm_jobs_that_wait_are_cancelled_by_the_first_ctrl_c(signals, fake_slurm, tmp_path):
+    outcomes, said = [], io.StringIO()
+    for i in range(signals):  # while the launcher sleeps
+        threading.Timer(1 + 0.01 * i, os.kill, (os.getpid(), signal.SIGINT)).start()
+    if signals == 2:  # a job that does not stop
+        fake_slurm.queue = type("Stuck", (list,), {"clear": lambda self: None})()
+    launcher = slurm_launcher()
+    code = launcher.run(specs_in(tmp_path, 3), Display(3, 8, {}, said),
+                        lambda spec, outcome: outcomes.append(outcome.state))
+    assert code == signal.SIGINT and "Stopping:" in said.getvalue()
+    assert ["scancel", "--state=PENDING", "1"] in fake_slurm.commands
+    left = list((tmp_path / "results" / "sweep" / "stop").iterdir())
+    assert (outcomes, len(left)) == ((["stopped"] * 3, 0) if signals == 1 else ([], 1)), \
+        "what still runs after a second Ctrl-C finds the request to stop"
 
 
 @pytest.fixture(scope="module")

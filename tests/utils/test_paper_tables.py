@@ -251,4 +251,4 @@ def test_command_writes_the_committed_results_and_tells_mistakes(tmp_path):
     (tmp_path / "bad.json").write_text("[{")
     wrong = subprocess.run([*command, "--results", str(tmp_path)], capture_output=True, text=True)
     assert wrong.returncode == 2 and "Traceback" not in wrong.stderr
-    assert "is no list of records" in wrong.stderr
+    assert "bad.json is missing or damaged" in wrong.stderr

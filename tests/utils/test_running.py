@@ -14,7 +14,15 @@ from sweeps import ROOT
 from running.claims import Claim
 from running.display import Display, duration, ending_line, running_line
 from running.estimate import estimate, expected_time, measured_runs
-from running.execution import Outcome, forget_checkpoints, progress_file, read_tail
+from running.execution import (
+    Care,
+    Outcome,
+    done_before,
+    forget_checkpoints,
+    look_up,
+    progress_file,
+    read_tail,
+)
 from running.grid import plan
 from running.specs import Folders, RunSpec, check
 from utils.checkpoints import Position
@@ -56,14 +64,27 @@ def test_estimate_prefers_the_same_run_then_its_relatives_then_a_guess(spec):
     same = {"model": "er", "dataset": "perm-mnist", "buffer_size": "200"}
     other = {**same, "buffer_size": "500"}
     short = {**same, "n_epochs": "9"}
-    assert estimate(spec, [(same, 10.0), (same, 20.0), (other, 99.0)]).seconds == 15.0
+    start = 8.0
+    assert estimate(spec, [(same, 10.0), (same, 20.0), (other, 99.0)]).seconds == start + 15.0
     assert (estimate(spec, [(other, 99.0), (short, 1.0)]).seconds,
-            estimate(spec, [(other, 99.0)]).source) == (99.0, "similar")
+            estimate(spec, [(other, 99.0)]).source) == (start + 99.0, "similar")
+    assert estimate(spec, [(same, 10.0)], [(same, 90.0)]).seconds == start + 10.0
+    assert estimate(spec, [(other, 10.0)], [(same, 90.0)]).seconds == start + 90.0
     guess = estimate(spec, [(short, 1.0)])
     assert guess.source == "guess" and 20 < guess.seconds < 600
     seconds, words = expected_time([spec], 2)
     assert list(seconds) == [spec.key] and seconds[spec.key] > 0
     assert words.startswith("about ") and "at 2 a time" in words
+    done = Outcome("finished", {"seconds": 1000.0}, new=False)
+    assert expected_time([spec], 1, [(spec, done)])[0] == {spec.key: 1008.0}, "this machine's count"
+
+
+def test_guess_for_resnet18_is_near_what_was_measured(tmp_path):
+    """300 steps of NPCL on S-CIFAR-10 took 4.2 s each: 91 hours for the protocol."""
+    spec = RunSpec({"model": "npcl", "dataset": "seq-cifar10", "buffer_size": 200, "seed": 0},
+                   Folders.of(str(tmp_path), "results/"))
+    check(spec, "test")
+    assert 75 < estimate(spec, []).seconds / 3600 < 110
 
 
 def test_measured_runs_are_read_from_the_committed_results(tmp_path):
@@ -87,8 +108,13 @@ def test_progress_of_a_run_is_shown(spec):
     noted.accuracy = 81.25
     noted.step(Position(task=10, epoch=0, batch=7))
     line = running_line(active, 120)
-    assert "er seed 5" in line and "task 11/20 epoch 1/1 step 7  81.2 %" in line
+    assert "er seed 5" in line and "task 11/20 step 7  81.2 %" in line
     assert "##########          ]" in line and len(running_line(active, 60)) == 60
+    spec.args.n_epochs = 2
+    spec.label = "npcl_plus perm-mnist buffer_size 500 head_inference mixture seed 5"
+    narrow = running_line(active, 79)
+    assert "npcl_plus perm" in narrow and "mixture seed 5 " in narrow, "both ends of the label"
+    assert "[####    ]  task 11/20 epoch 1/2  81.2 %  5 s" in narrow and len(narrow) == 79
     noted.path = noted.path / "not a folder"
     noted.step(Position(task=11))
     assert json.loads(progress_file(spec).read_text())["task"] == 10, "trouble is not the run's"
@@ -126,6 +152,17 @@ def test_short_last_part_of_a_resumed_run_does_not_shorten_the_others():
     assert display.remaining([]) == pytest.approx(1100.0)
 
 
+def test_pace_of_a_run_that_goes_on_counts_from_where_it_was_first_seen(spec):
+    display = Display(1, 1, {spec.key: 1000.0}, io.StringIO(), every=0)
+    noted = ProgressFile(progress_file(spec), every=0)
+    noted.path.parent.mkdir(parents=True)
+    active = [SimpleNamespace(spec=spec, started=0)]
+    for task, now in ((10, 0.0), (11, 150.0), (11, 190.0)):  # resumed at half; 50 s were expected
+        noted.step(Position(task=task))
+        display._note_progress(active, now)
+    assert display.remaining(active) == pytest.approx(3 * 450.0)
+
+
 def test_cheap_runs_that_end_first_do_not_hide_a_dear_one():
     expected = {"sgd": 30.0, "er": 40.0, "npcl": 350.0}
     display = Display(3, 2, expected, io.StringIO())
@@ -135,17 +172,52 @@ def test_cheap_runs_that_end_first_do_not_hide_a_dear_one():
     assert display.remaining([]) == pytest.approx(350.0)
 
 
-def test_terminal_display_redraws_its_block(spec):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
+
+def test_terminal_display_redraws_its_block(spec):
     stream = Terminal()
     display = Display(2, 1, {}, stream)
     display._last = 0
     display.update([SimpleNamespace(spec=spec, started=time.time())])
     display.ending(spec, Outcome("stopped"))
     assert "\x1b[2F\x1b[J[1/2] er seed 5: stopped, checkpoint kept" in stream.getvalue()
+
+
+def test_block_is_no_taller_than_the_terminal(spec, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "8")
+    stream = Terminal()
+    display = Display(12, 12, {}, stream)
+    display._last = 0
+    display.update([SimpleNamespace(spec=spec, started=time.time())] * 12)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 7 and lines[5] == "... and 7 more" and max(map(len, lines)) < 80
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"{}", b"[]", b"3", b"{"])
+def test_damaged_result_fails_its_run_in_one_sentence(content, spec):
+    folder = spec.folders.results / "runs" / "perm-mnist" / "er" / f"x_{spec.key}"
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_bytes(content)
+    outcome = look_up(spec)
+    assert outcome.state == "failed" and "cannot be read; remove it" in outcome.words
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_run_that_outlived_its_sweep_is_cleared_up_by_the_next(keep, spec):
+    folder = spec.folders.results / "runs" / "perm-mnist" / "er" / f"x_{spec.key}"
+    note, checkpoint = progress_file(spec), spec.folders.checkpoints / f"er_{spec.key}_3.pt"
+    for path in (folder / "result.json", note, checkpoint):
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({**result_of(1.0), "setting": "class-il"}))
+    assert done_before(spec, Care(keep_checkpoints=keep)).state == "finished"
+    assert checkpoint.exists() == keep and not note.exists()
+    checkpoint.touch()
+    done_before(spec, Care())
+    assert checkpoint.exists(), "without a note it is none of ours"
 
 
 def test_checkpoints_of_a_finished_run_go_unless_asked_for(spec):

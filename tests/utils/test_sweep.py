@@ -85,6 +85,21 @@ def test_dry_run_tells_and_starts_nothing(done):
     assert len(results(folder)) == 2
 
 
+def test_dry_run_for_slurm_needs_no_submitit(done, tmp_path):
+    grid, folder, _ = done
+    (tmp_path / "submitit.py").write_text("raise ImportError('not here')")
+    process = sweep(grid, folder, "--dry_run", "--launcher", "slurm",
+                    env={"PYTHONPATH": str(tmp_path)})
+    assert process.returncode == 0 and "at 64 a time" in process.stdout
+
+
+def test_negative_limit_is_one_sentence(done):
+    grid, folder, _ = done
+    process = sweep(grid, folder, "--limit", "-1")
+    assert process.returncode == 2
+    assert process.stderr.strip() == "error: Expected --limit to be at least 0, but got -1."
+
+
 def test_workers_killed_at_random_give_the_same_numbers(undisturbed, tmp_path):
     chance = random.Random(0)
     process = begin(write_grid(tmp_path, **LONG), tmp_path, "--retries", 20)
@@ -108,8 +123,9 @@ def test_stopped_sweep_saves_its_runs_and_goes_on(undisturbed, tmp_path):
     process = begin(grid, tmp_path)
     wait_for(lambda: progress(tmp_path))
     process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=900)
+    stdout, stderr = process.communicate(timeout=900)
     assert process.returncode == 128 + signal.SIGTERM
+    assert stdout.count("Stopping: the runs save their checkpoints") == 1
     assert stderr.strip() == ("error: Interrupted; the same command goes on where the runs were "
                               "stopped.")
     assert not workers(tmp_path)
@@ -134,6 +150,7 @@ def test_run_of_a_killed_sweep_goes_on_and_the_next_sweep_waits_for_it(undisturb
     key, numbers_now = next(iter(numbers(tmp_path).items()))
     assert numbers_now == undisturbed[key]
     assert results(tmp_path)[key]["resumed"] == 0
+    assert not list(tmp_path.glob("results/sweep/checkpoints/*.pt")), "cleared up"
 
 
 def test_two_sweeps_share_the_work(tmp_path):

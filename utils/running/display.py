@@ -8,7 +8,7 @@ from typing import Protocol, TextIO
 from running.execution import Outcome, read_progress
 from running.specs import RunSpec
 
-_BAR = 20
+_BAR, _SHORT_BAR, _NARROW = 20, 8, 110  # columns
 
 
 class Watched(Protocol):
@@ -39,19 +39,30 @@ def share_done(active: Watched) -> float:
 
 
 def running_line(active: Watched, width: int) -> str:
-    """`er seq-digits seed 0  [######    ] task 3/5 epoch 1/1 step 12  81.2 %  0:12`."""
-    noted, args = read_progress(active.spec), active.spec.args
-    filled = round(_BAR * share_done(active))
-    bar = f"[{'#' * filled}{' ' * (_BAR - filled)}]"
-    where = "starting"
+    """`er seed 0  [####      ]  task 3/5 epoch 2/5 step 12  81.2 %  12 s`; less when narrow."""
+    noted, epochs = read_progress(active.spec), getattr(active.spec.args, "n_epochs", None)
+    length = _BAR if width >= _NARROW else _SHORT_BAR
+    filled = round(length * share_done(active))
+    parts = [f"[{'#' * filled}{' ' * (length - filled)}]", "" if noted else "starting"]
     if noted:
-        where = (f"task {noted['task'] + 1}/{active.spec.n_tasks} epoch {noted['epoch'] + 1}/"
-                 f"{getattr(args, 'n_epochs', None) or '?'} step {noted['batch']}")
+        parts[1] = f"task {noted['task'] + 1}/{active.spec.n_tasks}"
+        if epochs != 1:
+            parts[1] += f" epoch {noted['epoch'] + 1}/{epochs or '?'}"
+        if width >= _NARROW:
+            parts[1] += f" step {noted['batch']}"
         if noted.get("accuracy") is not None:
-            where += f"  {noted['accuracy']:.1f} %"
-    right = f" {bar} {where}  {duration(time.time() - active.started)}"
-    room = max(10, width - len(right) - 1)
-    return f"{active.spec.label[:room]:<{room}}{right}"[:width]
+            parts.append(f"{noted['accuracy']:.1f} %")
+    right = "  ".join([*parts, duration(time.time() - active.started)])
+    room = max(10, width - len(right) - 2)
+    return f"{squeezed(active.spec.label, room):<{room}}  {right}"[:width]
+
+
+def squeezed(text: str, room: int) -> str:
+    """Cut in the middle: a run's label begins with the method and ends with the seed."""
+    if len(text) <= room:
+        return text
+    head = (room - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (room - 1 - head):]}"
 
 
 def ending_line(number: int, total: int, label: str, outcome: Outcome) -> str:
@@ -82,6 +93,7 @@ class Display:
         self.live = self.stream.isatty()
         self.ended = self.failed = 0
         self._took = self._foreseen = 0.0  # seconds of the runs that ended here
+        self._seen: dict[str, list[tuple[float, float]]] = {}  # (when, share): first and last
         self._drawn, self._last, self._every = 0, time.time(), every
 
     def ending(self, spec: RunSpec, outcome: Outcome) -> None:
@@ -89,6 +101,7 @@ class Display:
         self.ended += 1
         self.failed += outcome.state == "failed"
         foreseen = self._expected.pop(spec.key, 0.0)
+        self._seen.pop(spec.key, None)
         if outcome.state == "finished" and outcome.new and outcome.result is not None:
             # A resumed run took longer than its last part; its result knows of the others.
             self._took += max(outcome.seconds, outcome.result["seconds"])
@@ -103,26 +116,47 @@ class Display:
         if now - self._last < (0.5 if self.live else self._every):
             return
         self._last = now
+        self._note_progress(active, now)
         overall = self._overall(active, waiting)
         if not self.live:
             print(overall, file=self.stream, flush=True)
             return
-        width = shutil.get_terminal_size().columns - 1
-        lines = [*(running_line(run, width) for run in active), overall[:width]]
+        width, height = shutil.get_terminal_size()
+        width, room = width - 1, max(0, height - 3)  # what scrolled away cannot be redrawn
+        more = [f"... and {len(active) - room} more"] if len(active) > room else []
+        lines = [*(running_line(run, width) for run in active[:room]), *more, overall[:width]]
         self._clear()
         print("\n".join(lines), file=self.stream, flush=True)
         self._drawn = len(lines)
+
+    def saving(self) -> None:
+        """Say, after a first Ctrl-C, what goes on and what a second one does."""
+        self._clear()
+        print("Stopping: the runs save their checkpoints, those in an evaluation after it; "
+              "a second signal ends them at once.", file=self.stream, flush=True)
 
     def close(self) -> None:
         """Take the block away; the lines above stay."""
         self._clear()
 
     def remaining(self, active: Sequence[Watched]) -> float:
-        """Seconds until the end: as expected before, at the pace of the runs that ended here."""
+        """Seconds until the end: as expected before, at the pace that was seen here so far."""
         done = {run.spec.key: share_done(run) for run in active}
         left = [seconds * (1 - done.get(key, 0.0)) for key, seconds in self._expected.items()]
-        pace = self._took / self._foreseen if self._foreseen else 1.0
-        return pace * max([sum(left) / self.jobs, *left])
+        took, foreseen = self._took, self._foreseen
+        for key, ((began, first), (now, share)) in self._seen.items():
+            took += now - began
+            foreseen += (share - first) * self._expected.get(key, 0.0)
+        return (took / foreseen if foreseen else 1.0) * max([sum(left) / self.jobs, *left])
+
+    def _note_progress(self, active: Sequence[Watched], now: float) -> None:
+        """When a run was first seen at work, and when it last got on; it may have been resumed."""
+        for run in active:
+            if read_progress(run.spec):
+                at = (now, share_done(run))
+                seen = self._seen.setdefault(run.spec.key, [at, at])
+                if at[1] > seen[1][1]:
+                    seen[1] = at
 
     def _overall(self, active: Sequence[Watched], waiting: int) -> str:
         parts = [f"{self.ended}/{self.total} ended", f"{len(active)} running"]

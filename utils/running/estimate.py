@@ -10,6 +10,7 @@ from typing import Any
 
 from running import ROOT
 from running.display import duration
+from running.execution import Outcome
 from running.specs import RunSpec, from_words
 
 _ASIDE = {"seed", "base_path", "results_path", "checkpoint_path", "uncertainty"}
@@ -18,9 +19,9 @@ _LENGTH = ("n_epochs", "n_iters", "fitting_mode", "stop_after", "backbone", "bat
 # Training images a task and seconds of one thread for ER to learn from one of them.
 _IMAGES = {"mnist": 12000, "fmnist": 12000, "digits": 290, "cifar10": 10000, "cifar100": 5000,
            "tinyimg": 10000}
-_SECONDS = {"mnistmlp": 5e-5, "resnet18": 0.12, "reduced-resnet18": 0.012, "resnet32": 0.03,
+_SECONDS = {"mnistmlp": 5e-5, "resnet18": 0.12, "reduced-resnet18": 0.02, "resnet32": 0.03,
             "resnet34": 0.25}
-_START = 3.0
+_START = 8.0  # imports, data and the last summary, which a run's own clock does not count
 
 
 @dataclass
@@ -51,19 +52,24 @@ def _plain(given: dict[str, Any]) -> dict[str, str]:
             if k not in _ASIDE and v is not None}
 
 
-def estimate(spec: RunSpec, measured: list[tuple[dict[str, Any], float]]) -> Estimate:
-    """The mean of the same run on other seeds, else of its nearest relatives, else a guess."""
+def estimate(spec: RunSpec, *sources: list[tuple[dict[str, Any], float]]) -> Estimate:
+    """The mean of the same run on other seeds, else of its nearest relatives, else a guess.
+
+    Args:
+        sources: runs that were measured, (arguments, seconds) each; the first source that has
+            such a run counts.
+    """
     mine = _plain(spec.given)
     length = {name: mine.get(name) for name in _LENGTH}
-    same_length = [(given, seconds) for given, seconds in measured
-                   if given.get("dataset") == mine["dataset"]
-                   and {name: given.get(name) for name in _LENGTH} == length]
-    for source, fits in (("measured", lambda given: given == mine),
-                         ("similar", lambda given: given.get("model") == mine["model"])):
-        values = [seconds for given, seconds in same_length if fits(given)]
-        if values:
-            return Estimate(sum(values) / len(values), source)
-    return Estimate(guess(spec), "guess")
+    for word, fits in (("measured", lambda given: given == mine),
+                       ("similar", lambda given: given.get("model") == mine["model"])):
+        for source in sources:
+            values = [seconds for given, seconds in source
+                      if fits(given) and given.get("dataset") == mine["dataset"]
+                      and {name: given.get(name) for name in _LENGTH} == length]
+            if values:
+                return Estimate(_START + sum(values) / len(values), word)
+    return Estimate(_START + guess(spec), "guess")
 
 
 def guess(spec: RunSpec) -> float:
@@ -76,22 +82,34 @@ def guess(spec: RunSpec) -> float:
     if getattr(args, "joint", 0):
         images *= 5
     backbone = str(getattr(args, "backbone", "")).replace("npcl-", "")
-    cost = _SECONDS.get(backbone, 0.05) * _cost_of_method(spec.given["model"])
+    cost = _SECONDS.get(backbone, 0.05) * _cost_of_method(spec.given["model"], backbone)
     epochs = getattr(args, "n_epochs", None) or 1
     if getattr(args, "debug_mode", False):
         images = min(images, 320)
-    return _START + spec.n_tasks * images * epochs * cost
+    return spec.n_tasks * images * epochs * cost
 
 
-def _cost_of_method(model: str) -> float:
-    family = model.replace("_", "-")
-    return 3.0 if family in ("npcl", "npcl-plus", "st-npcl", "anp", "np") else 1.0
+def _cost_of_method(model: str, backbone: str) -> float:
+    """Relative to ER: neural processes cost a few small layers, which an MLP feels most."""
+    if model.replace("_", "-") not in ("npcl", "npcl-plus", "st-npcl", "anp", "np"):
+        return 1.0
+    return 4.0 if backbone == "mnistmlp" else 1.15
 
 
-def expected_time(specs: Iterable[RunSpec], jobs: int) -> tuple[dict[str, float], str]:
-    """Seconds of each run by its key, and the sentence that says how long all of them take."""
-    measured = measured_runs()
-    found = {spec.key: estimate(spec, measured) for spec in specs}
+def expected_time(specs: Iterable[RunSpec], jobs: int,
+                  known: Iterable[tuple[RunSpec, Outcome]] = ()) -> tuple[dict[str, float], str]:
+    """How long runs take.
+
+    Args:
+        known: runs that were finished before, on this machine as a rule.
+
+    Returns:
+        Seconds of each run by its key, and the sentence that says how long all of them take.
+    """
+    here = [(_plain(spec.given), outcome.result["seconds"]) for spec, outcome in known
+            if outcome.result is not None]
+    committed = measured_runs()
+    found = {spec.key: estimate(spec, here, committed) for spec in specs}
     if not found:
         return {}, "nothing to do"
     seconds = {key: e.seconds for key, e in found.items()}

@@ -39,6 +39,21 @@ class Outcome:
     new: bool = True
 
 
+@dataclass(frozen=True)
+class Care:
+    """How runs are looked after.
+
+    Args:
+        keep_checkpoints: leave them when the run is finished (they serve resuming only).
+        retries: how often a run that was killed from outside is taken up again.
+        threads: processor threads a run.
+    """
+
+    keep_checkpoints: bool = False
+    retries: int = 3
+    threads: int = 1
+
+
 def look_up(spec: RunSpec) -> Outcome | None:
     """The outcome of a run that needs no start: finished before, or impossible."""
     if spec.error:
@@ -48,6 +63,22 @@ def look_up(spec: RunSpec) -> Outcome | None:
     except UsageError as error:
         return Outcome("failed", words=str(error), new=False)
     return done and Outcome("finished", done[1], str(done[0]), new=False)
+
+
+def done_before(spec: RunSpec, care: Care) -> Outcome | None:
+    """`look_up`, and clear up after a run that outlived its sweep, which a progress note shows."""
+    known = look_up(spec)
+    if known is not None and known.state == "finished" and progress_file(spec).exists():
+        clear_up(spec, care)
+    return known
+
+
+def clear_up(spec: RunSpec, care: Care) -> None:
+    """Remove what a finished run does not need any more."""
+    if not care.keep_checkpoints:
+        forget_checkpoints(spec)
+    with contextlib.suppress(OSError):
+        progress_file(spec).unlink(missing_ok=True)
 
 
 def read_progress(spec: RunSpec) -> dict[str, Any]:
@@ -66,21 +97,6 @@ def progress_file(spec: RunSpec) -> Path:
 def log_file(spec: RunSpec) -> Path:
     """Where the run's output goes."""
     return spec.folders.of_sweep("logs", f"{spec.name}.log")
-
-
-@dataclass(frozen=True)
-class Care:
-    """How runs are looked after.
-
-    Args:
-        keep_checkpoints: leave them when the run is finished (they serve resuming only).
-        retries: how often a run that was killed from outside is taken up again.
-        threads: processor threads a run.
-    """
-
-    keep_checkpoints: bool = False
-    retries: int = 3
-    threads: int = 1
 
 
 class Active:
@@ -139,8 +155,8 @@ class Active:
             except RunError as error:
                 return Outcome("failed", words=str(error))
             return None
-        if outcome.state == "finished" and not self._care.keep_checkpoints:
-            forget_checkpoints(self.spec)
+        if outcome.state == "finished":
+            clear_up(self.spec, self._care)
         with contextlib.suppress(OSError):
             progress_file(self.spec).unlink(missing_ok=True)
         self.claim.release()
@@ -188,7 +204,7 @@ def _deaf_children() -> Iterator[None]:
 
 def start(spec: RunSpec, care: Care) -> Active | Outcome:
     """Begin a run unless it is finished, impossible, or somebody else's already."""
-    known = look_up(spec)
+    known = done_before(spec, care)
     if known is not None:
         return known
     try:

@@ -48,7 +48,8 @@ def read_grid(path: Path) -> list[tuple[str, dict[str, Any]]]:
                                                  else f"block {i + 1}")))
         own = {str(k): v for k, v in block.items() if k not in ("name", "exclude")}
         left_out = [*_exclusions(content, path), *_exclusions(block, path)]
-        found += [(name, run) for run in combinations({**shared, **own}, path)
+        resolved = map(where_it_exists, combinations({**shared, **own}, path))
+        found += [(name, run) for run in resolved
                   if not any(_matches(run, rule) for rule in left_out)]
     return found
 
@@ -92,8 +93,7 @@ def check_exclusions(path: Path, runs: list[dict[str, Any]]) -> None:
 
     content = read_yaml(path)
     blocks = content.get("runs", [])
-    known = {name for run in runs for name in run} | {n for block in blocks for n in block} | \
-        set(content)
+    known = {str(name).removesuffix("?") for part in (*runs, *blocks, content) for name in part}
     for rule in (rule for part in (content, *blocks) for rule in _exclusions(part, path)):
         for name in rule:
             if name not in known:
@@ -116,7 +116,7 @@ def plan(path: Path, folders: Folders, extra: Mapping[str, Any] | None = None,
     """
     runs = read_grid(path)
     check_exclusions(path, [given for _, given in runs])
-    given = [(group, {**where_it_exists(run), **(extra or {})}) for group, run in runs]
+    given = [(group, {**run, **(extra or {})}) for group, run in runs]
     specs = []
     for group, run in given:
         spec = RunSpec(in_order(run), folders, group)

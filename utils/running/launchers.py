@@ -6,9 +6,11 @@ from typing import Protocol
 from running.display import Display
 from running.execution import Care, Outcome
 from running.local import LocalLauncher
+from running.options import jobs_of
 from running.specs import RunSpec
 
 LAUNCHERS = ("local", "ray", "slurm")
+_SLURM_JOBS = 64
 
 
 class Launcher(Protocol):
@@ -36,13 +38,28 @@ def add_cluster_options(parser: argparse.ArgumentParser) -> None:
                        help="slurm: where submitit sends the jobs; local tries it without SLURM")
 
 
+def runs_at_a_time(options: argparse.Namespace) -> int:
+    """`--jobs`, or what fits: cores of this machine, 64 jobs of a SLURM array.
+
+    A Ray cluster elsewhere has room for as many as it likes; there it matters to the expected
+    time only.
+    """
+    here = jobs_of(options)
+    return options.jobs or _SLURM_JOBS if options.launcher == "slurm" else here
+
+
+def care_of(options: argparse.Namespace) -> Care:
+    """How runs are looked after, as the options have it."""
+    return Care(options.keep_checkpoints, options.retries, options.cpus)
+
+
 def make_launcher(options: argparse.Namespace, jobs: int) -> Launcher:
     """The launcher that `--launcher` names.
 
     Raises:
         UsageError: the package it needs is not installed.
     """
-    care = Care(options.keep_checkpoints, options.retries, options.cpus)
+    care = care_of(options)
     if options.launcher == "ray":
         from running.on_ray import RayLauncher
 

@@ -65,7 +65,7 @@ class LocalLauncher:
                     continue
                 self._reap(active, ended)
                 if stop.number:
-                    self._stop(active, stop.hard)
+                    self._stop(active, stop.hard, display)
                 display.update(active, len(busy))
                 time.sleep(_POLL)
         display.close()
@@ -90,8 +90,10 @@ class LocalLauncher:
                 ended(run.spec, outcome)
 
     @staticmethod
-    def _stop(active: list[Active], hard: bool) -> None:
+    def _stop(active: list[Active], hard: bool, display: Display) -> None:
         """Each run is asked once: a second signal would cost it its checkpoint."""
+        if active and not any(run.stopping for run in active):
+            display.saving()
         for run in active:
             if hard or not run.stopping:
                 run.stop(hard)

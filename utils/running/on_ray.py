@@ -66,6 +66,7 @@ class RayLauncher:
                 if stop.number and not asked:
                     asked = True
                     stop_file.ask()
+                    display.saving()
                 if stop.hard:
                     break
                 display.update([run for run in waiting.values() if run.visible])

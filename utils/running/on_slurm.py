@@ -13,8 +13,9 @@ from running.local import Stop
 from running.specs import RunSpec
 from utils.errors import UsageError
 
-_PARALLEL = 64
+_ARRAY = 1000  # jobs an array: SLURM's MaxArraySize is 1001 unless the site changed it
 _LOOK_AGAIN = 10.0
+_WARNING = 300  # seconds before the time limit in which a run saves itself, if in an evaluation
 _REQUEUES = 1000  # a long run may need the queue's time limit many times over
 
 
@@ -25,6 +26,11 @@ def _queued(arrays: list[str]) -> set[str] | None:
     if found.returncode and "Invalid job id" not in found.stderr:
         return None
     return set(found.stdout.split())
+
+
+def _arrays(jobs: list[Any]) -> list[str]:
+    """The ids of the arrays that jobs such as 17_3 belong to."""
+    return sorted({str(job.job_id).split("_")[0] for job in jobs})
 
 
 class SlurmJob(Job):
@@ -39,24 +45,28 @@ class SlurmJob(Job):
 
 
 class SlurmLauncher:
-    """Submits one job array and follows it.
+    """Submits job arrays and follows them.
 
     Args:
-        jobs: array tasks at a time (64 unless `--jobs` says otherwise).
+        jobs: array tasks at a time.
         options: --partition, --time, --mem, --cpus, --gpus, --cluster, --detach.
 
     Raises:
-        UsageError: submitit is not installed.
+        UsageError: submitit is not installed, or SLURM has no such resources.
     """
 
     def __init__(self, jobs: int, options: argparse.Namespace, care: Care) -> None:
+        if options.gpus != int(options.gpus):
+            raise UsageError(f"SLURM gives whole GPUs, but got --gpus {options.gpus:g}; give 1, or "
+                             "share one with --launcher ray.")
         try:
             import submitit
         except ImportError as error:
             raise UsageError("--launcher slurm needs the extra `slurm`: pip install "
                              "submitit.") from error
         self.submitit, self.options, self.care = submitit, options, care
-        self.parallel = options.jobs or _PARALLEL
+        self.parallel = jobs
+        self._stopping = False
         self._gone: set[Any] = set()
         self._looked = time.time()
 
@@ -71,37 +81,49 @@ class SlurmLauncher:
             return 0
         waiting = {job: Remote(spec, time.time()) for job, spec in zip(jobs, specs, strict=True)}
         with Stop() as stop:
-            asked = False
             while waiting and not stop.hard:
                 for job in self._ended(list(waiting)):
                     ended(waiting.pop(job).spec, self._outcome(job))
-                if stop.number and not asked:
-                    asked = True
-                    stop_file.ask()
+                if stop.number and not self._stopping:
+                    self._call_off(list(waiting), stop_file, display)
                 display.update([run for run in waiting.values() if run.visible])
                 time.sleep(0.5)
+            if stop.hard and not self._stopping:  # both signals came while we slept
+                self._call_off(list(waiting), stop_file, display)
         display.close()
-        stop_file.clear()
+        if not waiting:  # else it stays, for jobs that we do not wait for any more
+            stop_file.clear()
         return stop.number
 
+    def _call_off(self, jobs: list[Any], stop_file: StopFile, display: Display) -> None:
+        """Jobs that run save their runs; those that have not begun have nothing to save."""
+        self._stopping = True
+        stop_file.ask()
+        display.saving()
+        if self.options.cluster == "slurm":
+            subprocess.run(["scancel", "--state=PENDING", *_arrays(jobs)], capture_output=True)
+
     def _submit(self, specs: list[RunSpec], job: SlurmJob) -> list[Any]:
-        """The array; the jobs' Python finds our package through the environment it inherits."""
+        """The arrays; the jobs' Python finds our package through the environment it inherits."""
+        arrays = [specs[i:i + _ARRAY] for i in range(0, len(specs), _ARRAY)]
         os.environ.update(importable())
         folder = specs[0].folders.of_sweep("slurm", "%j")
         try:
             executor = self.submitit.AutoExecutor(folder=folder, cluster=self.options.cluster,
                                                   slurm_max_num_timeout=_REQUEUES)
-            executor.update_parameters(**self._resources())
-            return executor.map_array(job, specs)
+            executor.update_parameters(**self._resources(len(arrays)))
+            return [one for array in arrays for one in executor.map_array(job, array)]
         except (RuntimeError, FileNotFoundError, self.submitit.core.utils.FailedJobError) as error:
             raise UsageError(f"SLURM did not take the jobs: {str(error).strip().splitlines()[-1]}"
                              ) from error
 
-    def _resources(self) -> dict[str, Any]:
+    def _resources(self, arrays: int) -> dict[str, Any]:
+        """What a job needs, as submitit calls it; the arrays share the jobs at a time."""
         options = self.options
-        wanted: dict[str, Any] = {"name": "sweep", "timeout_min": options.time,
-                                  "cpus_per_task": options.cpus,
-                                  "slurm_array_parallelism": self.parallel}
+        wanted: dict[str, Any] = {
+            "name": "sweep", "timeout_min": options.time, "cpus_per_task": options.cpus,
+            "slurm_array_parallelism": max(1, self.parallel // arrays),
+            "slurm_signal_delay_s": min(_WARNING, 60 * options.time // 4)}
         if options.gpus:
             wanted["gpus_per_node"] = int(options.gpus)
         if options.mem:
@@ -121,7 +143,7 @@ class SlurmLauncher:
         if time.time() - self._looked < _LOOK_AGAIN:
             return done
         self._looked = time.time()
-        queue = _queued(sorted({str(job.job_id).split("_")[0] for job in jobs}))
+        queue = _queued(_arrays(jobs))
         gone = {job for job in jobs if queue is not None and str(job.job_id) not in queue}
         lost = [job for job in self._gone & gone if not job.paths.result_pickle.exists()]
         self._gone = gone
@@ -129,6 +151,8 @@ class SlurmLauncher:
 
     def _outcome(self, job: Any) -> Outcome:
         """What the job returned; a job that died without a word is named with its own log."""
+        if not job.paths.result_pickle.exists() and self._stopping:
+            return Outcome("stopped")
         if not job.paths.result_pickle.exists() and self.options.cluster != "local":
             return Outcome("failed", words=f"SLURM job {job.job_id} ended without a result (see "
                                            f"{job.paths.stderr})")

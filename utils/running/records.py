@@ -12,6 +12,7 @@ from typing import Any
 
 from running import ROOT
 from running.specs import from_words
+from utils.errors import UsageError
 
 PAPER = ROOT / "results" / "paper.json"
 # What neither changes training nor evaluation, or names the run itself.
@@ -60,7 +61,6 @@ def defaults_of(dataset: str) -> dict[str, str]:
     """The published protocol of a benchmark: the values that need not be given."""
     from datasets import get_dataset_class
     from datasets.utils import default_args
-    from utils.errors import UsageError
 
     try:
         return {k: plain(v) for k, v in default_args(get_dataset_class(dataset)).items()
@@ -108,16 +108,28 @@ def variant(record: dict[str, Any]) -> str:
 
 
 def read_file(path: Path) -> list[dict[str, Any]]:
-    """The records of a compact file, with `variant` and `protocol` filled in."""
-    entries = json.loads(path.read_text(encoding="utf-8"))
-    found = [entry for entry in entries if isinstance(entry, dict) and "command" in entry] \
+    """The records of a compact file; none of one that holds something else, as `paper.json` does.
+
+    Raises:
+        UsageError: the file is missing or damaged.
+    """
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} is missing or damaged; make it with utils/collect.py, or take it "
+                         "from the repository.") from error
+    return [entry for entry in entries if isinstance(entry, dict) and "command" in entry] \
         if isinstance(entries, list) else []
-    return [{**r, "variant": variant(r), "protocol": protocol(r)} for r in found]
+
+
+def named(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with `variant` and `protocol` filled in."""
+    return {**record, "variant": variant(record), "protocol": protocol(record)}
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
     """Every record of the compact files in a folder."""
-    return [record for path in sorted(folder.glob("*.json")) for record in read_file(path)]
+    return [named(record) for path in sorted(folder.glob("*.json")) for record in read_file(path)]
 
 
 def groups(records: Iterable[dict[str, Any]]) -> dict[tuple, list[dict[str, Any]]]:

@@ -72,8 +72,9 @@ class RunSpec:
 
     @property
     def name(self) -> str:
-        """Of its log and lock: readable, and different for different runs."""
-        return f"{self.given['dataset']}_{self.given['model']}_{self.key}"
+        """Of its log and lock: readable, the same for all spellings of the same run."""
+        found = self.given if self.args is None else vars(self.args)
+        return f"{found['dataset']}_{found['model']}_{self.key}"
 
     def command(self) -> list[str]:
         """The whole command line."""
