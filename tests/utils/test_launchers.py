@@ -20,6 +20,7 @@ from sweeps import (
     results,
     sweep,
     wait_for,
+    workers,
     write_grid,
 )
 
@@ -206,6 +207,20 @@ def test_ray_cluster_of_two_nodes_runs_the_grid(tmp_path):
     assert len(notes) == 2
 
 
+@pytest.mark.slow
+def test_ray_worker_that_dies_costs_nothing(undisturbed, tmp_path):
+    pytest.importorskip("ray")
+    process = begin(write_grid(tmp_path, **LONG), tmp_path, "--launcher", "ray", "--jobs", "1")
+    wait_for(lambda: any(note["task"] > 0 for note in progress(tmp_path).values()))
+    run = next(iter(workers(tmp_path).values()))
+    worker = int(subprocess.run(["ps", "-o", "ppid=", "-p", str(run)], capture_output=True,
+                                text=True).stdout)
+    kill(worker)
+    stdout, stderr = process.communicate(timeout=900)
+    assert process.returncode == 0, stderr
+    assert "1 of 1 runs finished" in stdout and numbers(tmp_path) == undisturbed
+
+
 CONF = """ClusterName=tiny
 SlurmctldHost={host}
 SlurmUser=root
@@ -287,3 +302,20 @@ def test_real_slurm_runs_the_grid_and_a_requeued_job_resumes(slurm, undisturbed,
     assert "1 of 1 runs finished (1 now), 0 failed." in stdout
     assert numbers(data) == undisturbed
     assert [r["resumed"] for r in results(data).values()] == [1]
+
+
+@pytest.mark.slow
+def test_real_slurm_is_left_empty_by_ctrl_c(slurm, tmp_path):
+    pytest.importorskip("submitit")
+    data = tmp_path / "data"
+    process = begin(write_grid(tmp_path, **{**LONG, "seed": [0, 1, 2]}), data, "--launcher",
+                    "slurm", "--partition", "tiny", "--time", "30", "--mem", "1", "--jobs", "1")
+    wait_for(lambda: progress(data))
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=300)
+    assert process.returncode == 130, stderr
+    assert stdout.count("stopped, checkpoint kept") == 3 and "Stopping:" in stdout
+    queue = subprocess.run(["squeue", "--noheader"], capture_output=True, text=True)
+    assert queue.returncode == 0 and not queue.stdout.strip()
+    assert len(list(data.glob("results/sweep/checkpoints/*_paused-*.pt"))) == 1
+    assert not list(data.glob("results/sweep/stop/*"))
