@@ -28,7 +28,7 @@ def prepared(command, tmp_path):
     if {"--help", "--dry_run"} & set(words) or words[1] in AS_IT_STANDS:
         return words
     given = {word for word in words if word.startswith("--")}
-    needs_data = re.search(r"(mnist|cifar|tinyimg)", command)
+    needs_data = re.search(r"(mnist|cifar|tinyimg|bench\.py)", command)
     data = os.environ.get("MAMMOTH_DATA", "")
     if needs_data and not Path(data, "MNIST").is_dir():
         pytest.skip("MAMMOTH_DATA does not name a folder with the real datasets")
