@@ -126,3 +126,15 @@ def test_committed_results_name_their_command_and_no_machine():
                 "__", "--")
             assert f"--seed {entry['seed']}" in entry["command"]
             assert "/" not in entry["command"].replace("mammoth/main.py", "")
+
+
+@pytest.mark.parametrize("words, shown", [("--joint 1", "-"), ("--stop_after 1", "-"),
+                                          ("--stop_after 2", "-3.00")])
+def test_single_task_has_no_backward_transfer(words, shown, tmp_path):
+    record = {"model": "npcl", "dataset": "perm-mnist", "setting": "domain-il", "seed": 0,
+              "buffer_size": 200, "accuracy": {"domain-il": 94.0}, "backward_transfer": -3.0,
+              "seconds": 5.0, "command": "python mammoth/main.py --model npcl --dataset perm-mnist "
+                                         f"--buffer_size 200 {words} --seed 0"}
+    (tmp_path / "one.json").write_text(json.dumps([record]))
+    row = run("--table", tmp_path / "one.json").stdout.splitlines()[2]
+    assert [cell.strip() for cell in row.split("|")][6] == shown

@@ -123,8 +123,13 @@ def read_file(path: Path) -> list[dict[str, Any]]:
 
 
 def named(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with `variant` and `protocol` filled in."""
-    return {**record, "variant": variant(record), "protocol": protocol(record)}
+    """The record with `variant` and `protocol`; of a single task, where nothing is transferred,
+    without transfer and forgetting."""
+    given = settings_of(record)
+    single = "1" in (given.get("joint"), given.get("stop_after"))
+    kept = {k: v for k, v in record.items()
+            if not single or k not in ("backward_transfer", "forgetting")}
+    return {**kept, "variant": variant(record), "protocol": protocol(record)}
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
