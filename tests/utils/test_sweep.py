@@ -85,17 +85,15 @@ def test_dry_run_tells_and_starts_nothing(done):
     assert len(results(folder)) == 2
 
 
-def test_dry_run_for_slurm_needs_no_submitit(done, tmp_path):
-    grid, folder, _ = done
+def test_dry_run_for_slurm_needs_no_submitit(tmp_path):
     (tmp_path / "submitit.py").write_text("raise ImportError('not here')")
-    process = sweep(grid, folder, "--dry_run", "--launcher", "slurm",
+    process = sweep(write_grid(tmp_path, **ONE), tmp_path, "--dry_run", "--launcher", "slurm",
                     env={"PYTHONPATH": str(tmp_path)})
     assert process.returncode == 0 and "at 64 a time" in process.stdout
 
 
-def test_negative_limit_is_one_sentence(done):
-    grid, folder, _ = done
-    process = sweep(grid, folder, "--limit", "-1")
+def test_negative_limit_is_one_sentence(tmp_path):
+    process = sweep(write_grid(tmp_path, **ONE), tmp_path, "--limit", "-1")
     assert process.returncode == 2
     assert process.stderr.strip() == "error: Expected --limit to be at least 0, but got -1."
 

@@ -69,13 +69,13 @@ def done_before(spec: RunSpec, care: Care) -> Outcome | None:
     """`look_up`, and clear up after a run that outlived its sweep, which a progress note shows."""
     known = look_up(spec)
     if known is not None and known.state == "finished" and progress_file(spec).exists():
-        clear_up(spec, care)
+        clear_up(spec, care, known.state)
     return known
 
 
-def clear_up(spec: RunSpec, care: Care) -> None:
-    """Remove what a finished run does not need any more."""
-    if not care.keep_checkpoints:
+def clear_up(spec: RunSpec, care: Care, state: State) -> None:
+    """Remove what a run that ended so does not need any more."""
+    if state == "finished" and not care.keep_checkpoints:
         forget_checkpoints(spec)
     with contextlib.suppress(OSError):
         progress_file(spec).unlink(missing_ok=True)
@@ -155,10 +155,7 @@ class Active:
             except RunError as error:
                 return Outcome("failed", words=str(error))
             return None
-        if outcome.state == "finished":
-            clear_up(self.spec, self._care)
-        with contextlib.suppress(OSError):
-            progress_file(self.spec).unlink(missing_ok=True)
+        clear_up(self.spec, self._care, outcome.state)
         self.claim.release()
         return outcome
 
