@@ -17,7 +17,8 @@ from pathlib import Path
 from running.comparison import as_csv, as_latex, as_markdown, as_text, compare
 from running.display import Display
 from running.estimate import expected_time
-from running.execution import Care, Outcome, done_before, log_file
+from running.execution import Outcome, done_before, log_file
+from running.launchers import care_of
 from running.local import LocalLauncher
 from running.options import add_run_options, extra_arguments, folders_of, jobs_of, told
 from running.records import protocol, read_paper, variant
@@ -93,7 +94,7 @@ def run_all(options, specs):
         (outcomes by place in `specs`, number of the signal that stopped it)
     """
     jobs, outcomes = jobs_of(options), {}
-    care = Care(options.keep_checkpoints, options.retries, options.cpus)
+    care = care_of(options)
     for i, spec in enumerate(specs):
         known = done_before(spec, care)
         if known is not None:
