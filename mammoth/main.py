@@ -76,12 +76,14 @@ def complete_args(args: Namespace) -> None:
     """Fill in what follows from the rest: replay size, seed, names of the run."""
     import torch
 
-    from utils.run_folder import run_key
+    from utils.identity import file_digest, run_key
 
     if "minibatch_size" in args and args.minibatch_size is None:
         args.minibatch_size = args.batch_size
     if args.load_best_args:
         args.model_config = "best"
+    if args.loadcheck:
+        args.loadcheck_digest = file_digest(args.loadcheck)
     args.conf_key = run_key(args)
     if args.seed is None:
         args.seed = torch.seed() % 2**31

@@ -5,7 +5,6 @@
         metrics.jsonl   one line for each evaluation, written when it is known
         result.json     the end: accuracy matrix, transfer, time, memory (absent while unfinished)
 """
-import hashlib
 import json
 import os
 import platform
@@ -13,33 +12,19 @@ import resource
 import shlex
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 from utils.errors import UsageError
 from utils.files import append_line, atomic_write, ensure_writable, write_json
+from utils.identity import Role, names_of
+from utils.identity import run_key as run_key
 from utils.loggers import plain_args
-from utils.plugins import add_plugin_arguments
 
-NOT_PART_OF_THE_KEY = {
-    "resume", "non_verbose", "num_workers", "notes", "base_path", "results_path",
-    "checkpoint_path", "device", "savecheck", "ckpt_name", "loadcheck", "save_after_interrupt",
-    "tensorboard", "wandb_name", "wandb_entity", "wandb_project", "disable_log",
-    "conf_key", "conf_timestamp", "conf_jobnum", "class_order", "data_seed",
-}
-
-
-def run_key(args: Namespace) -> str:
-    """Eight hex digits of what decides a run's numbers: the same command has the same key.
-
-    A plugin's argument counts only where it has another value than its default, so that
-    installing a plugin does not make strangers of the runs that were there before.
-    """
-    unused = add_plugin_arguments(ArgumentParser(add_help=False))
-    kept = {k: v for k, v in plain_args(args).items() if k not in NOT_PART_OF_THE_KEY
-            and not (k in unused and v == unused[k])}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
+# Until the scripts ask `utils.identity` themselves.
+NOT_PART_OF_THE_KEY = names_of(Role.PLACE, Role.PROCESS, Role.BOOKKEEPING) | {
+    "conf_key", "conf_timestamp", "conf_jobnum"}
 
 
 def results_folder(args: Namespace) -> Path:

@@ -21,10 +21,11 @@ from utils.early_stopping import EarlyStopping
 from utils.errors import RunError
 from utils.evaluate import evaluate
 from utils.extensions import Extensions
+from utils.identity import run_key
 from utils.interrupts import Interrupted, StopRequest
 from utils.loggers import Logger, mean
 from utils.model_state import restore
-from utils.run_folder import RunFolder, peak_memory_mb, run_key
+from utils.run_folder import RunFolder, peak_memory_mb
 from utils.schedulers import get_scheduler
 from utils.summary import close_run
 from utils.trackers import open_trackers
