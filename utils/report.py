@@ -1,85 +1,11 @@
 #!/usr/bin/env python3
-"""One HTML page from a folder of runs: tables, curves, heat maps and every uncertainty measure.
-
-    python utils/report.py RESULTS_PATH
-    python utils/report.py RESULTS_PATH --out report.html --figures FIGURES [--format pdf]
-
-RESULTS_PATH is the --results_path of the runs, a part of it, or the folder of one run. The page
-needs no network and no server. `--figures` also writes every figure as a file for a paper, with
-the paper's figure number first in its name where the paper has that figure.
-"""
-import argparse
+"""One HTML page from a folder of runs (see experiments/commands/report.py)."""
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "mammoth"), str(ROOT / "utils" / "reporting")]
+sys.path[0] = str(Path(__file__).resolve().parent.parent)  # the checkout, instead of this folder
 
-from report_files import write_figures  # noqa: E402
-from report_page import page  # noqa: E402
-from report_runs import group_runs, read_folder  # noqa: E402
-
-from utils.errors import UsageError  # noqa: E402
-
-
-def parse_args(argv=None):
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", type=Path, metavar="RESULTS_PATH", help="folder of the runs")
-    parser.add_argument("--out", type=Path, help="page to write (default: report.html in the "
-                        "folder of the runs)")
-    parser.add_argument("--figures", type=Path, metavar="DIR", help="also write each figure there")
-    parser.add_argument("--format", choices=["svg", "pdf"], default="svg",
-                        help="of these files (default svg; pdf needs the extra `figures`)")
-    return parser.parse_args(argv)
-
-
-def build(options):
-    """Read, write, tell.
-
-    Raises:
-        UsageError: there is nothing to show, or a file cannot be written.
-    """
-    if not options.source.is_dir():
-        raise UsageError(f"Expected a folder of runs, but {options.source} is not one; give the "
-                         "--results_path of the runs.")
-    runs, left_out = read_folder(options.source)
-    groups, repeated = group_runs(runs)
-    left_out += repeated
-    for one in left_out:
-        print(f"left out: {one.name} ({one.reason})", file=sys.stderr)
-    if not groups:
-        found = (f"its {len(left_out)} run(s) are unfinished or damaged" if left_out
-                 else "it has no runs")
-        raise UsageError(f"Expected at least one finished run in {options.source}, but {found}; "
-                         "make one with mammoth/main.py --results_path.")
-    text, problems = page(groups, left_out, str(options.source))
-    for problem in problems:
-        print(f"note: {problem}", file=sys.stderr)
-    out = options.out or options.source / "report.html"
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"The page cannot be written to {out} ({error.strerror}); choose another "
-                         "place with --out.") from error
-    shown = sum(len(group.runs) for group in groups)
-    print(f"{shown} run(s), {len(text.encode()) / 1e6:.2f} MB: {out}")
-    if options.figures:
-        count = write_figures(groups, options.figures, options.format)
-        print(f"{count} figures: {options.figures}")
-
-
-def main(argv=None):
-    """Exit code 2 with one sentence for what the user can put right."""
-    try:
-        build(parse_args(argv))
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
-
+from experiments.commands.report import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main())

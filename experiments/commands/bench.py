@@ -1,0 +1,194 @@
+"""Measure where time goes, as ratios within one run (machines are noisy, ratios less so).
+
+Steps and evaluations are timed in processor seconds of one thread, which other jobs disturb least.
+
+    python utils/bench.py harness --base_path DATA     ER: data against compute, evaluation
+    python utils/bench.py methods --base_path DATA     every method's step and evaluation against ER
+    python utils/bench.py startup                      main.py --help against `import torch`
+    python utils/bench.py npcl --base_path DATA        NPCL against ER, and how its cost grows
+
+`--json FILE` keeps the figures.
+"""
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from experiments.commands import command_parser, told
+from experiments.paths import MAIN
+from utils.files import write_json
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def build(model, dataset, base_path, *more):
+    """A method and a benchmark in their first task, buffer and all, as main.py makes them."""
+    from main import initialize, parse_args
+
+    cmd = ["--model", model, "--dataset", dataset, "--seed", "0", "--base_path", base_path,
+           "--disable_log", "1", "--non_verbose", "1", *more]
+    method, benchmark, _ = initialize(parse_args(cmd))
+    method.to(method.device)
+    method.net.train()
+    loader, _ = benchmark.get_data_loaders()
+    method.meta_begin_task(benchmark)
+    return method, benchmark, loader
+
+
+def time_steps(method, loader, steps, warmup=5):
+    """Median seconds a step spends on data and on the method itself."""
+    data, compute, batches = [], [], iter(loader)
+    for i in range(steps + warmup):
+        start = time.process_time()
+        batch = next(batches, None)
+        if batch is None:
+            batches = iter(loader)
+            batch = next(batches)
+        middle = time.process_time()
+        method.meta_observe(*batch[:3], epoch=0)
+        if i >= warmup:
+            data.append(middle - start)
+            compute.append(time.process_time() - middle)
+    return statistics.median(data), statistics.median(compute)
+
+
+def time_evaluation(method, benchmark, batches):
+    """Images a second in evaluation, data included."""
+    from utils.evaluate import evaluation_mode
+
+    count = 0
+    with evaluation_mode(method):
+        start = time.process_time()
+        for i, batch in enumerate(benchmark.test_loaders[-1]):
+            if i >= batches:
+                break
+            method(batch[0])
+            count += len(batch[1])
+    return count / (time.process_time() - start)
+
+
+def bench_harness(options):
+    """ER on perm-mnist (MLP) and on seq-cifar10 (ResNet-18)."""
+    rows = []
+    for dataset, steps in (("perm-mnist", options.steps), ("seq-cifar10", options.steps // 20)):
+        method, benchmark, loader = build("er", dataset, options.base_path, "--buffer_size", "200")
+        data, compute = time_steps(method, loader, max(steps, 3))
+        images = time_evaluation(method, benchmark, max(steps // 2, 3))
+        rows.append({"dataset": dataset, "backbone": method.args.backbone,
+                     "data_ms": 1e3 * data, "compute_ms": 1e3 * compute,
+                     "data_share": data / (data + compute), "eval_images_per_s": images})
+    print(f"{'benchmark':<12} {'backbone':<10} {'data ms':>8} {'compute ms':>11} "
+          f"{'data share':>11} {'eval images/s':>14}")
+    for row in rows:
+        print(f"{row['dataset']:<12} {row['backbone']:<10} {row['data_ms']:>8.3f} "
+              f"{row['compute_ms']:>11.3f} {row['data_share']:>10.1%} "
+              f"{row['eval_images_per_s']:>14.0f}")
+    print("budget: data share on perm-mnist at most 15 %")
+    return rows
+
+
+def begin_next_task(method, benchmark, loader, steps):
+    """A few steps, then the hooks between two tasks; returns the next task's loader."""
+    for _, batch in zip(range(steps), loader, strict=False):
+        method.meta_observe(*batch[:3], epoch=0)
+    method.meta_end_task(benchmark)
+    loader, _ = benchmark.get_data_loaders()
+    method.meta_begin_task(benchmark)
+    return loader
+
+
+def bench_methods(options):
+    """Each method in its second task beside ER: the same rounds, so that noise hits all alike."""
+    from datasets import get_dataset_class
+    from models import REGISTRY
+
+    rows = []
+    for dataset in ("perm-mnist", "seq-mnist"):
+        setting = get_dataset_class(dataset).SETTING
+        names = [name for name in REGISTRY.names() if name != "joint" and setting in
+                 REGISTRY[name].COMPATIBILITY and name not in {row["method"] for row in rows}]
+        rows += time_side_by_side(dataset, ["er", *(n for n in names if n != "er")], options)
+    print(f"{'method':<8} {'benchmark':<11} {'step ms':>8} {'÷ ER':>6} {'eval images/s':>14} "
+          f"{'time ÷ ER':>10}")
+    for row in rows:
+        print(f"{row['method']:<8} {row['dataset']:<11} {row['step_ms']:>8.2f} "
+              f"{row['step_ratio']:>6.2f} {row['eval_images_per_s']:>14.0f} "
+              f"{row['eval_ratio']:>10.2f}")
+    return rows
+
+
+def time_side_by_side(dataset, names, options, rounds=5):
+    """Median step and evaluation times of several methods, measured in turns."""
+    from models import REGISTRY
+    from utils.args import ArgumentParser
+
+    built = {}
+    for name in names:
+        own = REGISTRY[name].get_parser(ArgumentParser(add_help=False)).actions_by_dest()
+        more = ["--buffer_size", "200"] if "buffer_size" in own else []
+        method, benchmark, loader = build(name, dataset, options.base_path, "--batch_size", "128",
+                                          "--minibatch_size" if more else "--optim_wd",
+                                          "128" if more else "0", *more)
+        built[name] = method, benchmark, begin_next_task(method, benchmark, loader, 10)
+    steps, images = {n: [] for n in names}, {n: [] for n in names}
+    for _ in range(rounds):
+        for name, (method, benchmark, loader) in built.items():
+            steps[name].append(sum(time_steps(method, loader, max(options.steps // 10, 3), 2)))
+            images[name].append(time_evaluation(method, benchmark, 20))
+    step = {name: statistics.median(values) for name, values in steps.items()}
+    speed = {name: statistics.median(values) for name, values in images.items()}
+    return [{"method": name, "dataset": dataset, "step_ms": 1e3 * step[name],
+             "step_ratio": step[name] / step["er"], "eval_images_per_s": speed[name],
+             "eval_ratio": speed["er"] / speed[name]} for name in names]
+
+
+def bench_startup(options):
+    """`main.py --help` ÷ `import torch`, alternating, median of several."""
+    commands = {"help": [str(MAIN), "--help"],
+                "help with a model": [str(MAIN), "--model", "er",
+                                      "--dataset", "perm-mnist", "--help"],
+                "import torch": ["-c", "import torch"]}
+    seconds = {name: [] for name in commands}
+    for _ in range(options.repeats):
+        for name, words in commands.items():
+            start = time.perf_counter()
+            subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
+            seconds[name].append(time.perf_counter() - start)
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    for name, value in medians.items():
+        print(f"{name:<18} {value:7.2f} s   {value / medians['import torch']:5.2f} x import torch")
+    print("budget: main.py --help at most 1.3 x import torch")
+    return medians
+
+
+def bench_family(options):
+    """The neural processes; see bench_npcl.py, beside this file."""
+    from npcl_plugin.bench import bench_npcl
+
+    return bench_npcl(build, options)
+
+
+def main(argv=None):
+    """Run the benchmark that is asked for."""
+    parser = command_parser(__doc__)
+    parser.add_argument("what", nargs="?", default="harness",
+                        choices=["harness", "methods", "startup", "npcl"])
+    parser.add_argument("--base_path", default="./data/", help="where the datasets are")
+    parser.add_argument("--steps", type=int, default=300, help="training steps on the MLP")
+    parser.add_argument("--repeats", type=int, default=5, help="process starts (startup)")
+    parser.add_argument("--images", type=int, default=10000, help="of an evaluation (npcl)")
+    parser.add_argument("--json", type=Path, help="file to keep the figures in")
+    options = parser.parse_args(argv)
+    jobs = {"harness": bench_harness, "methods": bench_methods, "startup": bench_startup,
+            "npcl": bench_family}
+    return told(lambda: measure(jobs[options.what], options))
+
+
+def measure(job, options):
+    """Time what was asked for and keep the figures where asked."""
+    figures = job(options)
+    if options.json:
+        write_json(options.json, figures)
+    return 0

@@ -1,0 +1,177 @@
+"""Put methods side by side on one benchmark.
+
+    python utils/compare.py --models er der --dataset seq-digits --buffer_size 200 --seeds 3
+
+Runs what is missing (a finished run is never repeated), several at a time, and prints one
+aligned table: mean and standard deviation over the seeds, the paper's figure where it has the
+setting, best (*) and second best (+), and a paired t-test against the first method. The table is
+also written as Markdown, CSV and LaTeX, below the results unless --out says where. Arguments
+that are not listed below go to every run, e.g. --n_epochs 1.
+"""
+import re
+import sys
+from pathlib import Path
+
+from experiments.commands import command_parser, told
+from experiments.sweeps.display import Display
+from experiments.sweeps.estimate import expected_time
+from experiments.sweeps.execution import Outcome, done_before, log_file
+from experiments.sweeps.launchers import care_of
+from experiments.sweeps.local import LocalLauncher
+from experiments.sweeps.options import add_run_options, extra_arguments, folders_of, jobs_of
+from experiments.sweeps.specification import RunSpec, check
+from experiments.tables.comparison import as_csv, as_latex, as_markdown, as_text, compare
+from experiments.tables.records import protocol, read_paper, variant
+from utils.errors import UsageError
+from utils.files import atomic_write
+
+
+def parse_args(argv=None):
+    """Our own arguments, and the rest for main.py."""
+    parser = command_parser(__doc__, allow_abbrev=False)
+    parser.add_argument("--models", nargs="+", required=True, help="methods, as for --model")
+    parser.add_argument("--dataset", required=True, help="benchmark")
+    parser.add_argument("--buffer_size", type=int, default=200,
+                        help="for the methods that have a buffer (default 200)")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds 0, 1, ... (default 3)")
+    parser.add_argument("--out", type=Path, metavar="PREFIX",
+                        help="write PREFIX.md, PREFIX.csv and PREFIX.tex (default: named after "
+                             "the comparison, in comparisons/ below --results_path)")
+    parser.add_argument("--no-uncertainty", action="store_true",
+                        help="leave out the calibration error, which costs some time")
+    add_run_options(parser)
+    return parser.parse_known_args(argv)
+
+
+def arguments_of(model):
+    """The names of a method's own arguments, and of those that plugins give to all.
+
+    Raises:
+        UsageError: there is no such method.
+    """
+    from models import get_model_class
+    from utils.args import ArgumentParser
+    from utils.parsing import general_parser
+    from utils.plugins import load_plugins
+
+    load_plugins()
+    own = get_model_class(model).get_parser(ArgumentParser(add_help=False))
+    return {action.dest for action in (*own._actions, *general_parser()._actions)}
+
+
+def plan(options, rest) -> list[RunSpec]:
+    """A run for each method and seed; one that cannot be is kept with the reason.
+
+    Raises:
+        UsageError: none of them can be.
+    """
+    folders, extra, specs = folders_of(options), extra_arguments(rest), []
+    known = {model: arguments_of(model) for model in options.models}
+    for seed in range(options.seeds):
+        for model in dict.fromkeys(options.models):
+            given = {"model": model, "dataset": options.dataset}
+            if "buffer_size" in known[model]:
+                given["buffer_size"] = options.buffer_size
+            if "uncertainty" in known[model] and not options.no_uncertainty:
+                given["uncertainty"] = 1
+            spec = RunSpec({**given, **extra, "seed": seed}, folders, label=f"{model} seed {seed}")
+            try:
+                check(spec, "compare.py")
+            except UsageError as error:
+                spec.error = str(error)
+            specs.append(spec)
+    if all(spec.error for spec in specs):
+        raise UsageError(specs[0].error)
+    return specs
+
+
+def run_all(options, specs):
+    """All the runs, `--jobs` at a time.
+
+    Returns:
+        (outcomes by place in `specs`, number of the signal that stopped it)
+    """
+    jobs, outcomes = jobs_of(options), {}
+    care = care_of(options)
+    for i, spec in enumerate(specs):
+        known = done_before(spec, care)
+        if known is not None:
+            outcomes[i] = known
+    todo = [spec for i, spec in enumerate(specs) if i not in outcomes]
+    seconds, words = expected_time(todo, jobs, [(specs[i], o) for i, o in outcomes.items()])
+    print(f"{len(specs)} runs, {len(todo)} to do: {words}.", flush=True)
+    display = Display(len(specs), jobs, seconds)
+    for i, outcome in sorted(outcomes.items()):
+        display.ending(specs[i], outcome)
+    places = {id(spec): i for i, spec in enumerate(specs)}
+
+    def ended(spec: RunSpec, outcome: Outcome) -> None:
+        outcomes[places[id(spec)]] = outcome
+        display.ending(spec, outcome)
+
+    return outcomes, LocalLauncher(jobs, care).run(todo, display, ended)
+
+
+def table_of(options, specs, outcomes):
+    """The columns, with the paper's figures where these are runs of its protocol."""
+    results = {model: {} for model in options.models}
+    names, figures = {}, read_paper()
+    for i, spec in enumerate(specs):
+        record = {"model": spec.given["model"], "dataset": options.dataset.replace("_", "-"),
+                  "settings": spec.given}
+        names[spec.given["model"]] = (variant(record) if not protocol(record) else "",
+                                      str(spec.given.get("buffer_size", 0)))
+        if i in outcomes and outcomes[i].result is not None:
+            results[spec.given["model"]][spec.given["seed"]] = outcomes[i].result
+
+    def paper(measure: str, model: str) -> list[float]:
+        name, size = names[model]
+        found = figures[measure].get(options.dataset.replace("_", "-"), {})
+        return found.get(size, {}).get(name, [])
+
+    return compare(results, paper)
+
+
+def default_prefix(options, rest) -> Path:
+    """Where the table goes: the same comparison writes the same files."""
+    words = [options.dataset, str(options.buffer_size), *options.models, *rest]
+    name = re.sub(r"[^\w.]+", "-", " ".join(words).replace("--", ""))
+    return folders_of(options).results / "comparisons" / name
+
+
+def write(prefix: Path, columns, title: str) -> None:
+    """The table in three formats beside each other."""
+    for suffix, text in ((".md", f"{title}\n\n{as_markdown(columns)}\n"),
+                         (".csv", as_csv(columns)), (".tex", as_latex(columns))):
+        atomic_write(prefix.with_name(prefix.name + suffix), text.encode())
+    print(f"Written: {prefix}.md, {prefix}.csv, {prefix}.tex")
+
+
+def run_and_show(options, rest) -> int:
+    """Run, then print the table; exit code 1 if a run failed."""
+    if options.seeds < 1:
+        raise UsageError(f"Expected --seeds to be at least 1, but got {options.seeds}.")
+    specs = plan(options, rest)
+    outcomes, signal_number = run_all(options, specs)
+    if signal_number:
+        print("error: Interrupted; the same command goes on where the runs were stopped.",
+              file=sys.stderr)
+        return 128 + signal_number
+    columns = table_of(options, specs, outcomes)
+    title = (f"{options.dataset}, buffer {options.buffer_size}, {options.seeds} seed(s), "
+             f"{options.cpus} thread(s) a run{', ' + ' '.join(rest) if rest else ''}")
+    print(f"\n{title}\n* best, + second best; p: paired t-test against {options.models[0]}; "
+          "seconds without start-up and uncertainty\n")
+    print(as_text(columns) + "\n")
+    write(options.out or default_prefix(options, rest), columns, title)
+    failed = [i for i in sorted(outcomes) if outcomes[i].state == "failed"]
+    for i in failed:
+        log = log_file(specs[i]) if not specs[i].error else None
+        where = f"; log: {log}" if log is not None and log.exists() else ""
+        print(f"failed: {specs[i].label}: {outcomes[i].words}{where}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def main(argv=None) -> int:
+    """The command; returns the exit code."""
+    return told(lambda: run_and_show(*parse_args(argv)))

@@ -1,0 +1,71 @@
+"""One HTML page from a folder of runs: tables, curves, heat maps and every uncertainty measure.
+
+    python utils/report.py RESULTS_PATH
+    python utils/report.py RESULTS_PATH --out report.html --figures FIGURES [--format pdf]
+
+RESULTS_PATH is the --results_path of the runs, a part of it, or the folder of one run. The page
+needs no network and no server. `--figures` also writes every figure as a file for a paper, with
+the paper's figure number first in its name where the paper has that figure.
+"""
+import sys
+from pathlib import Path
+
+from experiments.commands import command_parser, told
+from experiments.report.files import write_figures
+from experiments.report.page import page
+from experiments.report.runs import group_runs, read_folder
+from utils.errors import UsageError
+
+
+def parse_args(argv=None):
+    """The command line."""
+    parser = command_parser(__doc__)
+    parser.add_argument("source", type=Path, metavar="RESULTS_PATH", help="folder of the runs")
+    parser.add_argument("--out", type=Path, help="page to write (default: report.html in the "
+                        "folder of the runs)")
+    parser.add_argument("--figures", type=Path, metavar="DIR", help="also write each figure there")
+    parser.add_argument("--format", choices=["svg", "pdf"], default="svg",
+                        help="of these files (default svg; pdf needs the extra `figures`)")
+    return parser.parse_args(argv)
+
+
+def build(options):
+    """Read, write, tell.
+
+    Raises:
+        UsageError: there is nothing to show, or a file cannot be written.
+    """
+    if not options.source.is_dir():
+        raise UsageError(f"Expected a folder of runs, but {options.source} is not one; give the "
+                         "--results_path of the runs.")
+    runs, left_out = read_folder(options.source)
+    groups, repeated = group_runs(runs)
+    left_out += repeated
+    for one in left_out:
+        print(f"left out: {one.name} ({one.reason})", file=sys.stderr)
+    if not groups:
+        found = (f"its {len(left_out)} run(s) are unfinished or damaged" if left_out
+                 else "it has no runs")
+        raise UsageError(f"Expected at least one finished run in {options.source}, but {found}; "
+                         "make one with mammoth/main.py --results_path.")
+    text, problems = page(groups, left_out, str(options.source))
+    for problem in problems:
+        print(f"note: {problem}", file=sys.stderr)
+    out = options.out or options.source / "page.html"
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"The page cannot be written to {out} ({error.strerror}); choose another "
+                         "place with --out.") from error
+    shown = sum(len(group.runs) for group in groups)
+    print(f"{shown} run(s), {len(text.encode()) / 1e6:.2f} MB: {out}")
+    if options.figures:
+        count = write_figures(groups, options.figures, options.format)
+        print(f"{count} figures: {options.figures}")
+    return 0
+
+
+def main(argv=None):
+    """The command; returns the exit code."""
+    return told(lambda: build(parse_args(argv)))

@@ -1,0 +1,121 @@
+"""Run every combination of a grid of arguments, here or on a cluster.
+
+    python utils/sweep.py GRID.yaml                      on this machine, all cores
+    python utils/sweep.py GRID.yaml --dry_run            what would be run, and for how long
+    python utils/sweep.py GRID.yaml --launcher ray       on a Ray cluster
+    python utils/sweep.py GRID.yaml --launcher slurm --partition gpu --time 240
+
+A finished run is never repeated; a killed sweep goes on where it stopped when the same command
+is given again; a failed run is reported at the end and stops no other. Arguments that are not
+listed below go to every run, e.g. --n_epochs 1. docs/sweeps.md explains the grid file.
+"""
+import sys
+from collections import Counter
+from pathlib import Path
+
+from experiments.commands import command_parser, told
+from experiments.sweeps.display import Display
+from experiments.sweeps.estimate import expected_time
+from experiments.sweeps.execution import Outcome, done_before, log_file, look_up
+from experiments.sweeps.grid import plan, shorten_labels
+from experiments.sweeps.launchers import (
+    LAUNCHERS,
+    add_cluster_options,
+    care_of,
+    make_launcher,
+    runs_at_a_time,
+)
+from experiments.sweeps.options import add_run_options, extra_arguments, folders_of
+from experiments.sweeps.specification import RunSpec
+from utils.errors import UsageError
+
+
+def parse_args(argv=None):
+    """Our own arguments, and the rest for every run."""
+    parser = command_parser(__doc__, allow_abbrev=False)
+    parser.add_argument("grids", type=Path, nargs="+", metavar="GRID.yaml", help="grid files")
+    parser.add_argument("--launcher", choices=LAUNCHERS, default="local",
+                        help="where the runs go (default: local)")
+    add_run_options(parser)
+    parser.add_argument("--only", metavar="GLOB",
+                        help="only blocks or runs whose name fits, e.g. 'few-shot*', '* seed 0'")
+    parser.add_argument("--limit", type=int, help="at most so many runs that are not finished")
+    parser.add_argument("--dry_run", action="store_true", help="show the runs and start none")
+    add_cluster_options(parser)
+    return parser.parse_known_args(argv)
+
+
+def read_plan(options, rest) -> list[RunSpec]:
+    """The runs of all grid files, checked before anything starts."""
+    folders, extra, specs, repeated = folders_of(options), extra_arguments(rest), {}, 0
+    for path in options.grids:
+        found, twice = plan(path, folders, extra, options.only)
+        repeated += twice + sum(spec.key in specs for spec in found)
+        for spec in found:
+            specs.setdefault(spec.key, spec)
+    if repeated:
+        print(f"{repeated} runs stand in the grid more than once and are done once.")
+    shorten_labels(list(specs.values()))
+    return list(specs.values())
+
+
+def report(specs, outcomes, signal_number) -> int:
+    """The last words: what failed, with its log, and how to go on; returns the exit code."""
+    states = Counter(outcome.state for outcome in outcomes.values())
+    new = sum(o.new and o.state == "finished" for o in outcomes.values())
+    print(f"{states['finished']} of {len(specs)} runs finished ({new} now), {states['failed']} "
+          f"failed.")
+    for spec in specs:
+        outcome = outcomes.get(spec.key)
+        if outcome is not None and outcome.state == "failed":
+            log = log_file(spec)
+            where = f"; log: {log}" if log.exists() else ""
+            print(f"failed: {spec.label}: {outcome.words}{where}", file=sys.stderr)
+    if signal_number:
+        print("error: Interrupted; the same command goes on where the runs were stopped.",
+              file=sys.stderr)
+        return 128 + signal_number
+    return 1 if states["failed"] else 0
+
+
+def dry_run(specs, todo) -> int:
+    """List the runs."""
+    waiting = {spec.key for spec in todo}
+    for spec in specs:
+        print(f"{'to do   ' if spec.key in waiting else 'finished'}  {spec.shown()}")
+    return 0
+
+
+def sweep(options, rest) -> int:
+    """Plan, say how long it takes, run, report."""
+    if options.limit is not None and options.limit < 0:
+        raise UsageError(f"Expected --limit to be at least 0, but got {options.limit}.")
+    jobs = runs_at_a_time(options)
+    launcher = None if options.dry_run else make_launcher(options, jobs)
+    specs = read_plan(options, rest)
+    outcomes: dict[str, Outcome] = {}
+    for spec in specs:
+        known = look_up(spec) if options.dry_run else done_before(spec, care_of(options))
+        if known is not None:
+            outcomes[spec.key] = known
+    todo = [spec for spec in specs if spec.key not in outcomes]
+    cut = todo[:options.limit] if options.limit is not None else todo
+    seconds, words = expected_time(cut, jobs, [(spec, outcomes[spec.key]) for spec in specs
+                                               if spec.key in outcomes])
+    limited = f" (of {len(todo)}; --limit)" if len(cut) < len(todo) else ""
+    print(f"{len(specs)} runs, {len(specs) - len(todo)} of them known already, {len(cut)} to "
+          f"do{limited}: {words}.", flush=True)
+    if launcher is None:
+        return dry_run(specs, cut)
+    display = Display(len(cut), jobs, seconds)
+
+    def ended(spec: RunSpec, outcome: Outcome) -> None:
+        outcomes[spec.key] = outcome
+        display.ending(spec, outcome)
+
+    return report(specs, outcomes, launcher.run(cut, display, ended) if cut else 0)
+
+
+def main(argv=None) -> int:
+    """The command; returns the exit code."""
+    return told(lambda: sweep(*parse_args(argv)))

@@ -1,0 +1,1 @@
+"""One HTML page from a folder of runs, and its figures as files."""

@@ -1,0 +1,101 @@
+"""Instance-level confidence: interval widths, t-test status, Q-Q plots."""
+from experiments.report.figure import Figure, number, percent, tiled
+from experiments.report.svg import Plot, domain, finite, text
+
+HEADS = {"answering_head": "answering head", "true_head": "true head"}
+
+
+def _bars(classes, names, groups, ylabel, ceiling=None):
+    """Two bars a class."""
+    top = max(finite([v for _, values, _ in groups for v in values]), default=1) * 1.08 or 1
+    plot = Plot((-0.6, len(classes) - 0.4), (0, min(top, ceiling) if ceiling else top),
+                "true class", ylabel, filled=True,
+                xticks=[(i, name) for i, name in enumerate(names)],
+                legend=[(label, style) for label, _, style in groups],
+                width=max(340, 60 + 22 * len(classes)))
+    half = 0.38 / len(groups)
+    for k, (label, values, style) in enumerate(groups):
+        for i, value in enumerate(values):
+            plot.bar(i - 0.38 + half * (2 * k + 1), 0.92 * half, value, style,
+                     f"{names[i]}, {label}: {number(value, 2)}")
+    return plot.svg()
+
+
+def _names(run, labels):
+    known = run.measures["run"].get("class_names")
+    return [str(known[i]) if known and i < len(known) else str(i) for i in labels]
+
+
+def interval_widths(run):
+    """Width of the 95 % interval of the true class among right and wrong answers."""
+    data = run.measures.get("confidence")
+    if not data:
+        return
+    for head, words in HEADS.items():
+        part = data[head]["by_class"]
+        names = _names(run, part["label"])
+        overall = data[head]
+        right, wrong = percent([overall["piw_correct"], overall["piw_incorrect"]])
+        yield Figure(
+            f"interval-width-{head.replace('_', '-')}", f"Prediction interval width, {words}",
+            _bars(part["label"], names, [("right answers", percent(part["piw_correct"]), 0),
+                                         ("wrong answers", percent(part["piw_incorrect"]), 1)],
+                  "width × 100"),
+            "Width of the interval [2.5, 97.5] % of the true class's probability over "
+            f"{data['n_draws']} draws, mean over samples. The paper's claim: right answers are "
+            "narrower.", "Confidence", "tab06" if head == "true_head" else "",
+            f"All classes: right {number(right, 2)} ({overall['n_correct']}), wrong "
+            f"{number(wrong, 2)} ({overall['n_incorrect']}).")
+
+
+def test_status(run):
+    """Accuracy of samples whose t-test rejects and of the others."""
+    data = run.measures.get("confidence")
+    if not data:
+        return
+    for head, words in HEADS.items():
+        part, overall = data[head]["by_class"], data[head]
+        rejected, others = percent([overall["accuracy_rejected"],
+                                    overall["accuracy_not_rejected"]])
+        yield Figure(
+            f"t-test-{head.replace('_', '-')}", f"Accuracy by t-test status, {words}", _bars(
+                part["label"], _names(run, part["label"]),
+                [("rejected (sure)", percent(part["accuracy_rejected"]), 0),
+                 ("not rejected (unsure)", percent(part["accuracy_not_rejected"]), 1)],
+                "accuracy, %", 101),
+            "Paired t-test between the two most predicted classes of a sample over "
+            f"{data['n_draws']} draws, level {data['significance']}. Samples with a clear winner "
+            "(rejected) should be right more often.", "Confidence",
+            "tab06" if head == "true_head" else "",
+            f"All classes: rejected {number(rejected, 1)} % of {overall['n_rejected']}, not "
+            f"rejected {number(others, 1)} % of {overall['n_not_rejected']}.")
+
+
+def _quantiles(entry):
+    x, y = entry["theoretical"], entry["ordered"]
+    plot = Plot(domain(x, 0.05), domain(y, 0.1), "", "", width=128, height=84, left=38)
+    n = len(finite(y))
+    mean = sum(finite(y)) / max(n, 1)
+    sd = (sum((v - mean) ** 2 for v in finite(y)) / max(n - 1, 1)) ** 0.5
+    plot.guide((plot.x[0], max(mean + sd * plot.x[0], plot.y[0])),
+               (plot.x[1], min(mean + sd * plot.x[1], plot.y[1])))
+    plot.specks(list(zip(x, y, strict=True)), 0)
+    plot.parts.append(text(plot.left, plot.top - 8,
+                           f"task {entry['task'] + 1}, r {number(entry['correlation'])}", "n"))
+    picture = plot.svg()
+    picture.height -= 16
+    return picture
+
+
+def quantile_plots(run):
+    """Are the differences that the t-test uses normal?"""
+    data = run.measures.get("confidence")
+    entries = [e for e in (data or {}).get("qq") or [] if finite(e["ordered"])]
+    if entries:
+        yield Figure(
+            "qq", "Q-Q plots of the differences", tiled(
+                [_quantiles(e) for e in entries[:16]], 4, "Q-Q plots"),
+            "Each panel is a test sample: over the draws, ordered differences between the "
+            "probabilities of its two most predicted classes (upright) against a normal's "
+            "quantiles (across). Points on the dashed line: the t-test's assumption holds; r is "
+            "the correlation with it.", "Confidence", "fig10")

@@ -1,0 +1,78 @@
+"""Cost: context size, numbers of draws, time and storage, in one run and between methods."""
+from experiments.report.figure import Figure, number, percent, percent_rows
+from experiments.report.heat import heat
+from experiments.report.svg import Plot, domain, finite
+
+
+def context_sizes(run):
+    """Accuracy, entropy and time as the test-time context grows."""
+    cost = run.measures.get("cost")
+    context = (cost or {}).get("context")
+    if not context or not context["size"]:
+        return
+    kinds = (("accuracy", percent(context["accuracy"]), "accuracy, %", "fig05a", None,
+              "More context should help until it is enough."),
+             ("entropy", context["entropy"], "entropy, nats", "fig05b", 0,
+              "More context should make the model surer."),
+             ("seconds", context["seconds"], f"seconds for {cost['answer']['images']} images",
+              "tab08", 0, "What the larger context costs."))
+    for name, values, label, paper, floor, words in kinds:
+        yield Figure(
+            f"context-{name}", f"Context size: {name}", categories(
+                context["size"], [("", values, 0)], "context points at test time", label, floor),
+            f"The trained model asked with fewer context points. {words} Sizes are evenly "
+            "spaced.", "Cost", paper)
+
+
+def categories(names, lines, xlabel, ylabel, floor=None, guides=()):
+    """Lines over evenly spaced names, from [(label, values, style)]."""
+    values = [v for _, line, _ in lines for v in line] + [v for _, v in guides]
+    plot = Plot((-0.3, max(len(names) - 0.7, 0.3)), domain(values, 0.1, floor), xlabel, ylabel,
+                xticks=[(i, str(n)) for i, n in enumerate(names)],
+                legend=[(label, style) for label, _, style in lines if label])
+    for label, value in guides:
+        plot.guide((plot.x[0], value), (plot.x[1], value), label)
+    for label, line, style in lines:
+        tips = [f"{label} {n}: {number(v)}".strip() for n, v in zip(names, line, strict=False)]
+        plot.line(list(enumerate(line)), style, tips=tips)
+    return plot.svg()
+
+
+def draws(run):
+    """Accuracy by the numbers of draws."""
+    grid = (run.measures.get("cost") or {}).get("draws")
+    if not grid:
+        return
+    rows, columns = [str(n) for n in grid["N"]], [str(m) for m in grid["M"]]
+    yield Figure(
+        "draws-accuracy", "Numbers of draws: accuracy, %", heat(
+            percent_rows(grid["accuracy"]), "M, draws of the task latent", "N, draws of the global",
+            digits=2, rows=rows, columns=columns, label="Accuracy by numbers of draws"),
+        "Accuracy of the trained model with other numbers of draws at test time.", "Cost", "fig06")
+    yield Figure(
+        "draws-seconds", "Numbers of draws: seconds", heat(
+            grid["seconds"], "M, draws of the task latent", "N, draws of the global", low=0,
+            digits=2, scale="q", rows=rows, columns=columns, label="Seconds by numbers of draws"),
+        "Time of the same evaluation; it grows with N times M.", "Cost")
+
+
+def times_by_method(table):
+    """Inference time against context size, beside the methods that have no context."""
+    lines, guides, names = [], [], []
+    for group in table.groups:
+        found = [r.measures["cost"] for r in group.runs if r.measures and r.measures.get("cost")]
+        context = next((c["context"] for c in found if c.get("context")), None)
+        if context:
+            names = max(names, context["size"], key=len)
+            images = found[0]["answer"]["images"]
+            scaled = [None if s is None else 1e3 * s / images for s in context["seconds"]]
+            lines.append((group.label, scaled, table.styles[group.label]))
+        elif found and finite([found[0]["answer"]["seconds"]]):
+            each = [1e3 * c["answer"]["seconds"] / c["answer"]["images"] for c in found]
+            guides.append((group.label, sum(each) / len(each)))
+    if lines:
+        yield Figure(
+            "inference-time", "Inference time against context size", categories(
+                names, lines, "context points at test time", "milliseconds an image", 0, guides),
+            "What an answer costs as the context grows; dashed: methods without context. One "
+            "thread.", "Curves", "tab08")

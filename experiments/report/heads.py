@@ -1,0 +1,53 @@
+"""What the heads of a neural process know: their accuracy and entropy, and which one answers."""
+from experiments.report.calibration import over_tasks
+from experiments.report.figure import Figure, number, percent, percent_rows
+from experiments.report.heat import heat
+
+
+def _paper(run, part):
+    """The paper shows this for two benchmarks, under two numbers."""
+    return f"fig09{part}" if run.result["dataset"] == "seq-cifar100" else f"fig04{part}"
+
+
+def head_maps(run):
+    """Accuracy and entropy of every head on every task."""
+    heads = run.measures.get("heads")
+    if not heads:
+        return
+    yield Figure(
+        "head-accuracy", "Accuracy of each head, %", heat(
+            percent_rows(heads["accuracy"]), "tested on task", "head", low=0, high=100,
+            mark_diagonal=True, label="Accuracy of each head on each task in percent"),
+        "Row h is the answer of head h alone, column t the test set of task t. The outlined "
+        "diagonal is the true head; it should stand out.", "Heads", _paper(run, "a"))
+    yield Figure(
+        "head-entropy", "Entropy of each head, nats", heat(
+            heads["entropy"], "tested on task", "head", low=0, digits=2, scale="q",
+            mark_diagonal=True, label="Entropy of each head on each task in nats"),
+        "The paper's claim: in every column the outlined true head has the lowest entropy, since "
+        "this is how the answering head is chosen.", "Heads", _paper(run, "b"),
+        f"The true head is the least uncertain for {number(100 * heads['true_head_lowest'], 0)} % "
+        "of the tasks." if heads.get("true_head_lowest") is not None else "")
+
+
+def head_inference(run):
+    """Which head answers, and how often it is the right one."""
+    heads = run.measures.get("heads")
+    if not heads:
+        return
+    shares = []
+    for row in heads["confusion"]:
+        total = sum(row)
+        shares.append([100 * v / total if total else None for v in row])
+    yield Figure(
+        "head-confusion", "Which head answers, % of a task's samples", heat(
+            shares, "answering head", "true task", low=0, high=100, mark_diagonal=True,
+            label="Share of each task's samples that each head answers, in percent"),
+        "Row t: to which heads the samples of task t go. Off the outlined diagonal the model "
+        "mistakes one task for another. Rows sum to 100.", "Heads")
+    line = percent(heads["inference_accuracy"])
+    yield Figure(
+        "head-inference", "Head inference over tasks", over_tasks(
+            [("head inference", line)], "right head, %", floor=0, ceiling=101),
+        "Share of samples answered by the head of their own task, pooled over the tasks seen.",
+        "Heads", facts=f"At the end {number(line[-1], 1)} %.")

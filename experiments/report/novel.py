@@ -1,0 +1,120 @@
+"""Novel data: how well each score tells it from the known, and how the scores are spread."""
+from functools import reduce
+
+from experiments.report.calibration import over_tasks
+from experiments.report.figure import Figure, number, stacked
+from experiments.report.svg import Plot, finite
+
+SHORT = {"max_softmax": "1 − max\nsoftmax", "variance_softmax": "var. of\nsoftmax",
+         "variance_entropy": "var. of\nentropy"}
+NAMES = {"max_softmax": "1 − max softmax", "entropy": "entropy", "energy": "energy",
+         "variance_softmax": "variance of softmax", "variance_entropy": "variance of entropy"}
+
+
+def score_name(score):
+    """A score in words."""
+    return NAMES.get(score, score.replace("_", " "))
+
+
+def _against(novelty):
+    return f"{novelty['data']} ({novelty['n_ood']} images) against this benchmark's test data " \
+           f"({novelty['n_id']})"
+
+
+def novelty_scores(run):
+    """AUROC and FPR at 95 % of each score after each task."""
+    novelty = run.measures.get("novelty")
+    if not novelty:
+        return
+    for name, title, better in (("auroc", "AUROC", "0.5 is chance, 1 is perfect"),
+                                ("fpr95", "FPR at 95 %", "0 is perfect, 0.95 is chance")):
+        lines = [(score_name(s), novelty[name][s]) for s in novelty["scores"]]
+        last = "; ".join(f"{label} {number(line[-1])}" for label, line in lines)
+        meaning = ("the chance that a novel image scores higher than a known one"
+                   if name == "auroc" else
+                   "the share of novel images taken for known when 95 % of the known ones are")
+        yield Figure(
+            f"novelty-{name}", f"Novel data: {title}", over_tasks(
+                lines, title, floor=0, ceiling=1.01),
+            f"{title} of each score, {meaning}; {better}. {_against(novelty)}.", "Novel data",
+            facts=f"At the end: {last}.")
+
+
+def novelty_variance(run):
+    """Variance over draws on known and on novel data (baselines have none: then entropy)."""
+    novelty = run.measures.get("novelty")
+    if not novelty:
+        return
+    for score in ("variance_softmax", "variance_entropy"):
+        if score not in novelty["scores"]:
+            continue
+        lines = [("in distribution", novelty["mean_id"][score]),
+                 ("novel", novelty["mean_ood"][score])]
+        known, novel = lines[0][1][-1], lines[1][1][-1]
+        ratio = f" Novel ÷ known at the end: {novel / known:.2f}." if finite(
+            (known, novel)) and known and novel is not None else ""
+        yield Figure(
+            f"novelty-{score.replace('_', '-')}", f"Novel data: {score_name(score)} over draws",
+            over_tasks(lines, score_name(score), floor=0),
+            "The paper's claim: the upper line is the novel data, by far. Mean over images of the "
+            f"variance over draws of the answering head. {_against(novelty)}.", "Novel data",
+            "tab05", f"At the end: in distribution {number(known, 4)}, novel {number(novel, 4)}."
+            + ratio)
+
+
+def _histogram(score, histogram, auroc, legend):
+    edges, known, novel = histogram["edges"], histogram["id"], histogram["ood"]
+    plot = Plot((edges[0], edges[-1]), (0, max(finite([*known, *novel]), default=1) * 1.08 or 1),
+                score_name(score), "share of images", height=110,
+                legend=[("in distribution", 0), ("novel", 1)] if legend else ())
+    plot.steps(edges, known, 0).steps(edges, novel, 1)
+    plot.parts.append(f'<text class="m e" x="{plot.right:.1f}" y="{plot.top - 10:.1f}">AUROC '
+                      f"{number(auroc)}</text>")
+    return plot.svg()
+
+
+def novelty_histograms(run):
+    """Each score's distribution on known and novel data."""
+    novelty = run.measures.get("novelty")
+    if not novelty:
+        return
+    scores = [s for s in novelty["scores"] if novelty["histogram"].get(s)]
+    pictures = [_histogram(s, novelty["histogram"][s], novelty["auroc"][s][-1], i == 0)
+                for i, s in enumerate(scores)]
+    if pictures:
+        yield Figure(
+            "novelty-histograms", "Novel data: spread of the scores", reduce(
+                stacked, pictures),
+            "The less the two overlap, the better the score "
+            f"tells them apart. End of the run; {_against(novelty)}.", "Novel data")
+
+
+def novelty_by_method(table):
+    """AUROC at the end of each score, methods side by side."""
+    rows = []
+    for group in table.groups:
+        found = [r.measures["novelty"] for r in group.runs if r.measures
+                 and r.measures.get("novelty")]
+        if found:
+            rows.append((group.label, found))
+    scores = [s for s in NAMES if any(s in n["scores"] for _, found in rows for n in found)]
+    if not scores:
+        return
+    plot = Plot((-0.5, len(scores) - 0.5), (0, 1), "",
+                "AUROC at the end (dashed: chance)",
+                xticks=[(i, SHORT.get(s, s)) for i, s in enumerate(scores)],
+                legend=[(label, table.styles[label]) for label, _ in rows], filled=True,
+                width=max(340, len(scores) * max(58, 8 + 6 * len(rows))), height=220)
+    half = 0.42 / max(len(rows), 1)
+    for k, (label, found) in enumerate(rows):
+        for i, score in enumerate(scores):
+            values = finite([n["auroc"][score][-1] for n in found if score in n["scores"]])
+            if values:
+                mean = sum(values) / len(values)
+                plot.bar(i - 0.42 + half * (2 * k + 1), 0.9 * half, mean, table.styles[label],
+                         f"{label}: {score_name(score)}, AUROC {mean:.3f}")
+    plot.guide((-0.5, 0.5), (len(scores) - 0.5, 0.5))
+    yield Figure(
+        "novelty-by-method", "Novel data: AUROC by score and method", plot.svg(),
+        "How well each score tells novel data from known at the end of the run (mean over seeds). "
+        "Variances exist only for methods that draw.", "Curves")

@@ -1,0 +1,277 @@
+"""Small pieces of SVG as strings: axes with ticks, lines, bands, points, bars, histograms, legends.
+
+Coordinates are rounded to a tenth of a pixel, which keeps a report of many figures small.
+Series differ by colour, by dash and by marker, so nothing rests on colour alone.
+"""
+import math
+from dataclasses import dataclass
+from html import escape
+
+from experiments.report.theme import N_SERIES, light_rules
+
+DASHES = ("", "6 3", "2 3", "8 3 2 3")
+EM = 11 * 0.56  # mean width of a character of the 11 px text
+
+
+def esc(text):
+    """Text for HTML or SVG, quotes included."""
+    return escape(str(text), quote=True)
+
+
+def num(value):
+    """A coordinate, one decimal, no `-0` and no trailing zero."""
+    text = f"{value:.1f}"
+    text = text[:-2] if text.endswith(".0") else text
+    return "0" if text == "-0" else text
+
+
+def finite(values):
+    """Those that can be drawn."""
+    return [v for v in values if isinstance(v, int | float) and math.isfinite(v)]
+
+
+def ticks(low, high, count=5):
+    """Round numbers inside [low, high], about `count` of them."""
+    if not high > low:
+        return [low]
+    raw = (high - low) / max(count, 1)
+    unit = 10 ** math.floor(math.log10(raw))
+    step = next(m * unit for m in (1, 2, 2.5, 5, 10) if m * unit >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def short(value):
+    """A number for a tick: up to four significant digits, a true minus sign."""
+    text = f"{value:.4g}"
+    if "e" in text:
+        mantissa, exponent = text.split("e")
+        text = f"{mantissa}e{int(exponent)}"
+    return text.replace("-", "\u2212")
+
+
+def domain(values, pad=0.06, floor=None, ceiling=None):
+    """(low, high) around the values, a little wider, inside floor and ceiling."""
+    known = finite(values)
+    if not known:
+        return (0.0, 1.0)
+    low, high = min(known), max(known)
+    room = pad * (high - low) or 0.1 * abs(high) or 1.0
+    low = low - room if floor is None else max(low - room, floor)
+    high = high + room if ceiling is None else min(high + room, ceiling)
+    return (low, high) if low < high else (low, low + room)
+
+
+@dataclass
+class Svg:
+    """A finished picture: its natural size and what is inside."""
+
+    width: float
+    height: float
+    body: str
+    label: str = ""
+
+    def inline(self):
+        """For the page: as wide as its box, not below its natural width, hardly above it."""
+        return (f'<svg class="fig" role="img" aria-label="{esc(self.label)}" '
+                f'viewBox="0 0 {num(self.width)} {num(self.height)}" '
+                f'style="min-width:{num(self.width)}px;max-width:{num(1.15 * self.width)}px">'
+                f"{self.body}</svg>")
+
+    def standalone(self):
+        """A file of its own, with explicit light colours."""
+        return ('<?xml version="1.0" encoding="UTF-8"?>\n'
+                '<svg xmlns="http://www.w3.org/2000/svg" class="fig" '
+                f'width="{num(self.width)}" height="{num(self.height)}" '
+                f'viewBox="0 0 {num(self.width)} {num(self.height)}">'
+                f"<title>{esc(self.label)}</title><style>{light_rules()}</style>"
+                f'<rect width="100%" height="100%" fill="#ffffff"/>{self.body}</svg>\n')
+
+
+def text(x, y, words, classes=""):
+    """A text element."""
+    return f'<text x="{num(x)}" y="{num(y)}" class="{classes}">{esc(words)}</text>'
+
+
+def shape(x, y, style, size=3.2, title=""):
+    """A point whose form belongs to the series; its colour comes from what it stands in."""
+    tip = f"<title>{esc(title)}</title>" if title else ""
+    kind = (style + style // N_SERIES) % 4
+    if kind == 0:
+        return f'<circle cx="{num(x)}" cy="{num(y)}" r="{num(size)}">{tip}</circle>'
+    r = 1.25 * size
+    if kind == 1:
+        r, side = 0.88 * size, 1.75 * size
+        path = f"M{num(x - r)} {num(y - r)}h{num(side)}v{num(side)}h-{num(side)}z"
+    elif kind == 2:
+        path = f"M{num(x)} {num(y - r)}l{num(r)} {num(1.8 * r)}h-{num(2 * r)}z"
+    else:
+        path = f"M{num(x)} {num(y - r)}l{num(r)} {num(r)}l-{num(r)} {num(r)}l-{num(r)} -{num(r)}z"
+    return f'<path d="{path}">{tip}</path>'
+
+
+def coloured(shapes, style):
+    """Shapes in a series' colour."""
+    return f'<g class="p o s{style % N_SERIES}">{shapes}</g>'
+
+
+def legend_rows(entries, width):
+    """Split (label, style) entries into rows that fit the width."""
+    rows, used = [[]], 0.0
+    for label, style in entries:
+        need = 26 + EM * len(label) + 12
+        if rows[-1] and used + need > width:
+            rows.append([])
+            used = 0.0
+        rows[-1].append((label, style, used))
+        used += need
+    return rows if entries else []
+
+
+class Plot:
+    """A chart with two linear axes; draw into it, then `svg()`.
+
+    Args:
+        x, y: what the axes cover, (low, high).
+        xlabel, ylabel: under the x axis; above the y axis, level, so that it reads at once.
+        xticks, yticks: [(value, label)] instead of round numbers; a label may have two lines.
+        legend: [(label, style)]; a style is a number that fixes colour, dash and marker.
+        filled: the legend shows squares (bars) instead of lines.
+    """
+
+    def __init__(self, x, y, xlabel, ylabel, *, xticks=None, yticks=None, legend=(), width=340,
+                 height=210, left=44, filled=False, label=""):
+        self.x, self.y, self.width = x, y, width
+        rows = legend_rows(legend, width - 8)
+        self.left, self.right = left, width - 12
+        self.top = 24 + 17 * len(rows) + (4 if rows else 0)
+        self.bottom = self.top + height
+        self.height = self.bottom + 38
+        self.label = label or f"{ylabel} by {xlabel}"
+        self.parts = []
+        for i, row in enumerate(rows):
+            self.parts += [self._key(4 + at, 13 + 17 * i, name, style, filled)
+                           for name, style, at in row]
+        self._axes(xlabel, ylabel, xticks, yticks)
+
+    def _key(self, x, y, name, style, filled):
+        if filled:
+            sign = f'<rect class="p s{style % N_SERIES}" x="{num(x + 4)}" y="{num(y - 9)}" ' \
+                   'width="12" height="10" rx="2"/>'
+        else:
+            sign = self._path([(x, y - 4), (x + 20, y - 4)], style) + coloured(
+                shape(x + 10, y - 4, style), style)
+        return sign + text(x + 25, y, name)
+
+    def _axes(self, xlabel, ylabel, xticks, yticks):
+        xticks = xticks or [(v, short(v)) for v in ticks(*self.x, 6)]
+        yticks = yticks or [(v, short(v)) for v in ticks(*self.y, 5)]
+        lines = "".join(f"M{num(self.left)} {num(self.py(v))}H{num(self.right)}"
+                        for v, _ in yticks)
+        self.parts.append(f'<path class="g" d="{lines}"/>')
+        self.parts.append(f'<path class="a" d="M{num(self.left)} {num(self.bottom)}'
+                          f'H{num(self.right)}"/>')
+        self.parts += [text(self.left - 6, self.py(v) + 4, name, "m e") for v, name in yticks]
+        room = (self.right - self.left) / max(len(xticks), 1)
+        longest = max((len(line) for _, n in xticks for line in n.split("\n")), default=1)
+        every = math.ceil((EM * longest + 5) / room)
+        self.parts += [text(self.px(v), self.bottom + 15 + 13 * k, line, "m c")
+                       for i, (v, name) in enumerate(xticks) if i % every == 0
+                       for k, line in enumerate(name.split("\n"))]
+        self.parts.append(text((self.left + self.right) / 2, self.bottom + 31, xlabel, "c"))
+        self.parts.append(text(4, self.top - 10, ylabel))
+
+    def px(self, value):
+        """Where an x value lies."""
+        low, high = self.x
+        return self.left + (self.right - self.left) * (value - low) / ((high - low) or 1)
+
+    def py(self, value):
+        """Where a y value lies."""
+        low, high = self.y
+        return self.bottom - (self.bottom - self.top) * (value - low) / ((high - low) or 1)
+
+    @staticmethod
+    def _path(points, style, dash=None):
+        dash = DASHES[(style // N_SERIES) % len(DASHES)] if dash is None else dash
+        extra = f' stroke-dasharray="{dash}"' if dash else ""
+        steps = "L".join(f"{num(x)} {num(y)}" for x, y in points)
+        return f'<path class="l s{style % N_SERIES}"{extra} d="M{steps}"/>'
+
+    def line(self, points, style, dots=True, tips=None, dash=None):
+        """Joined points; a value that cannot be drawn breaks the line."""
+        parts = [[]]
+        for x, y in points:
+            if len(finite((x, y))) == 2:
+                parts[-1].append((self.px(x), self.py(y)))
+            elif parts[-1]:
+                parts.append([])
+        self.parts += [self._path(part, style, dash) for part in parts if len(part) > 1]
+        if dots or any(len(part) == 1 for part in parts):
+            self.dots(points, style, tips)
+        return self
+
+    def dots(self, points, style, tips=None, size=3.2):
+        """Points alone, with what hovering tells."""
+        found = "".join(
+            shape(self.px(x), self.py(y), style, size, tips[i] if tips else
+                  f"{short(x)}: {short(y)}")
+            for i, (x, y) in enumerate(points) if len(finite((x, y))) == 2)
+        self.parts.append(coloured(found, style))
+        return self
+
+    def specks(self, points, style):
+        """Many small points as one path."""
+        path = "".join(f"M{num(self.px(x))} {num(self.py(y))}h0" for x, y in points
+                       if len(finite((x, y))) == 2)
+        self.parts.append(f'<path class="k l s{style % N_SERIES}" d="{path}"/>')
+        return self
+
+    def band(self, points, style):
+        """The area between two curves, from (x, low, high), inside the axes."""
+        bottom, top = self.y
+        known = [(x, max(low, bottom), min(high, top)) for x, low, high in
+                 (p for p in points if len(finite(p)) == 3)]
+        if len(known) > 1:
+            edge = [(self.px(x), self.py(high)) for x, _, high in known]
+            edge += [(self.px(x), self.py(low)) for x, low, _ in reversed(known)]
+            path = "L".join(f"{num(x)} {num(y)}" for x, y in edge)
+            self.parts.append(f'<path class="w s{style % N_SERIES}" d="M{path}Z"/>')
+        return self
+
+    def steps(self, edges, values, style):
+        """A histogram's outline with a tint under it."""
+        path = f"M{num(self.px(edges[0]))} {num(self.py(0))}" + "".join(
+            f"V{num(self.py(v if finite([v]) else 0))}H{num(self.px(right))}"
+            for v, right in zip(values, edges[1:], strict=True)) + f"V{num(self.py(0))}"
+        self.parts += [f'<path class="{kind} s{style % N_SERIES}" d="{path}"/>' for kind in "wl"]
+        return self
+
+    def bar(self, x, half, value, style, tip="", base=0.0):
+        """An upright bar around x."""
+        if finite([value]):
+            top, low = sorted((self.py(value), self.py(base)))
+            x0, x1 = self.px(x - half), self.px(x + half)
+            self.parts.append(
+                f'<rect class="p s{style % N_SERIES}" x="{num(x0)}" y="{num(top)}" '
+                f'width="{num(max(x1 - x0, 0.5))}" height="{num(max(low - top, 0.5))}">'
+                f"<title>{esc(tip or short(value))}</title></rect>")
+        return self
+
+    def guide(self, start, end, words=""):
+        """A dashed line to read against, with its name at the end."""
+        (x0, y0), (x1, y1) = start, end
+        self.parts.append(f'<path class="d" d="M{num(self.px(x0))} {num(self.py(y0))}'
+                          f'L{num(self.px(x1))} {num(self.py(y1))}"/>')
+        if words:
+            self.parts.append(text(self.px(x1) - 4, self.py(y1) - 5, words, "m e"))
+        return self
+
+    def note(self, x, y, words, classes="m"):
+        """Words at a place in the chart."""
+        self.parts.append(text(self.px(x), self.py(y), words, classes))
+        return self
+
+    def svg(self):
+        """The picture."""
+        return Svg(self.width, self.height, "".join(self.parts), self.label)

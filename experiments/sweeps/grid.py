@@ -1,0 +1,175 @@
+"""A YAML file of arguments as a list of runs.
+
+    dataset: seq-digits          # a value: the same for all
+    seed: [0, 1, 2]              # a list: every combination of the lists is a run
+    runs:                        # optional: several grids, each over the values above
+      - name: replay
+        model: [er, der]
+        buffer_size: [200, 500]
+      - name: bounds
+        model: [sgd, joint]
+    exclude:                     # optional: combinations to leave out
+      - {model: der, buffer_size: 500}
+
+A list inside a list is one value (`lr_milestones: [[35, 45]]`), `null` leaves an argument out,
+and a question mark (`buffer_size?: [200, 500]`) gives it to the methods that have it only.
+"""
+import itertools
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from experiments.sweeps.specification import (
+    Folders,
+    RunSpec,
+    check,
+    known_arguments,
+    without_duplicates,
+)
+from utils.errors import UsageError
+
+
+def read_grid(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """All combinations of a grid file.
+
+    Returns:
+        (name of the block, arguments) of each run, in the file's order.
+
+    Raises:
+        UsageError: the file is missing or is no such grid.
+    """
+    from utils.config import read_yaml
+
+    if not path.is_file():
+        raise UsageError(f"There is no grid file {path}; give one, e.g. configs/tables-cpu.yaml.")
+    content = read_yaml(path)
+    shared = {str(k): v for k, v in content.items() if k not in ("runs", "exclude", "name")}
+    blocks = content.get("runs", [{}])
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+        raise UsageError(f"Expected `runs` in {path} to be a list of mappings, each a grid.")
+    found: list[tuple[str, dict[str, Any]]] = []
+    for i, block in enumerate(blocks):
+        name = str(block.get("name", content.get("name", path.stem if "runs" not in content
+                                                 else f"block {i + 1}")))
+        own = {str(k): v for k, v in block.items() if k not in ("name", "exclude")}
+        left_out = [*_exclusions(content, path), *_exclusions(block, path)]
+        resolved = map(where_it_exists, combinations({**shared, **own}, path))
+        found += [(name, run) for run in resolved
+                  if not any(_matches(run, rule) for rule in left_out)]
+    return found
+
+
+def combinations(values: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
+    """Every choice of one value from each list."""
+    lists = [value if isinstance(value, list) else [value] for value in values.values()]
+    for name, options in zip(values, lists, strict=True):
+        if not options:
+            raise UsageError(f"`{name}` in {path} is an empty list; give a value or null.")
+        for option in options:
+            if isinstance(option, dict):
+                raise UsageError(f"Expected `{name}` in {path} to be a value or a list of values, "
+                                 "but got a mapping; several grids go under `runs`.")
+    for choice in itertools.product(*lists):
+        yield dict(zip(values, choice, strict=True))
+
+
+def _exclusions(content: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
+    rules = content.get("exclude") or []
+    if not isinstance(rules, list) or not all(isinstance(rule, dict) and rule for rule in rules):
+        raise UsageError(f"Expected `exclude` in {path} to be a list of mappings, e.g. "
+                         "- {model: der, buffer_size: 500}.")
+    return rules
+
+
+def _matches(run: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
+    """Whether the run has all the values of the rule (or, for a list, one of each)."""
+    return all(name in run and str(run[name]) in
+               [str(v) for v in (wanted if isinstance(wanted, list) else [wanted])]
+               for name, wanted in rule.items())
+
+
+def check_exclusions(path: Path, runs: list[dict[str, Any]]) -> None:
+    """A rule about an argument that no run has is a misspelt one.
+
+    Raises:
+        UsageError: naming it.
+    """
+    from utils.config import read_yaml
+
+    content = read_yaml(path)
+    blocks = content.get("runs", [])
+    known = {str(name).removesuffix("?") for part in (*runs, *blocks, content) for name in part}
+    for rule in (rule for part in (content, *blocks) for rule in _exclusions(part, path)):
+        for name in rule:
+            if name not in known:
+                raise UsageError(f"{path} excludes by `{name}`, which none of its runs has.")
+
+
+def plan(path: Path, folders: Folders, extra: Mapping[str, Any] | None = None,
+         only: str | None = None) -> tuple[list[RunSpec], int]:
+    """The checked runs of a grid file.
+
+    Args:
+        extra: arguments that every run gets on top.
+        only: glob over the blocks' names and the runs' labels.
+
+    Returns:
+        Runs in the file's order, each once, and the number of duplicates.
+
+    Raises:
+        UsageError: something in the file cannot work; nothing was started.
+    """
+    runs = read_grid(path)
+    check_exclusions(path, [given for _, given in runs])
+    given = [(group, {**run, **(extra or {})}) for group, run in runs]
+    specs = []
+    for group, run in given:
+        spec = RunSpec(in_order(run), folders, group)
+        spec.label = label(spec.given)
+        if only is None or fnmatch(group, only) or fnmatch(spec.label, only):
+            check(spec, path.name)
+            specs.append(spec)
+    if not specs:
+        names = ", ".join(dict.fromkeys(group for group, _ in given)) or "none"
+        raise UsageError(f"No run of {path} fits --only {only}; its blocks are {names}."
+                         if only else f"{path} holds no run.")
+    return without_duplicates(specs)
+
+
+def where_it_exists(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with a question mark become plain ones, or go where the run has no such one.
+
+    The same argument without a question mark is stronger.
+    """
+    asked = [name for name in run if name.endswith("?")]
+    if not asked:
+        return dict(run)
+    known = known_arguments(str(run.get("model")), str(run.get("dataset")), run.get("backbone"))
+    return {name.removesuffix("?"): value for name, value in run.items()
+            if not name.endswith("?") or (name[:-1] in known and name[:-1] not in run)}
+
+
+def in_order(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as people type them: what to run, the rest, the seed; None left out."""
+    names = ["model", "dataset", *(n for n in given if n not in ("model", "dataset", "seed")),
+             "seed"]
+    return {name: given[name] for name in names if given.get(name) is not None}
+
+
+def label(given: Mapping[str, Any], names: Collection[str] | None = None) -> str:
+    """`er seq-digits buffer_size 200 seed 0`; with `names`, these arguments only."""
+    return " ".join(str(value) if name in ("model", "dataset") else f"{name} {value}"
+                    for name, value in given.items() if names is None or name in names)
+
+
+def shorten_labels(specs: list[RunSpec]) -> None:
+    """Name runs by what tells them apart: the model, and arguments that are not all the same."""
+    values: dict[str, set[str]] = {}
+    for spec in specs:
+        for name, value in spec.given.items():
+            values.setdefault(name, set()).add(str(value))
+    differing = {name for name, found in values.items() if name == "model" or len(found) > 1
+                 or not all(name in spec.given for spec in specs)}
+    for spec in specs:
+        spec.label = label(spec.given, differing if len(specs) > 1 else None)

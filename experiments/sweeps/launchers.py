@@ -1,0 +1,71 @@
+"""The places where runs can go: this machine, a Ray cluster, a SLURM cluster."""
+import argparse
+from collections.abc import Callable
+from typing import Protocol
+
+from experiments.sweeps.display import Display
+from experiments.sweeps.execution import Care, Outcome
+from experiments.sweeps.local import LocalLauncher
+from experiments.sweeps.options import jobs_of
+from experiments.sweeps.specification import RunSpec
+
+LAUNCHERS = ("local", "ray", "slurm")
+_SLURM_JOBS = 64
+
+
+class Launcher(Protocol):
+    """Does runs and reports each as it ends."""
+
+    def run(self, specs: list[RunSpec], display: Display,
+            ended: Callable[[RunSpec, Outcome], None]) -> int:
+        """Returns the number of the signal that stopped it, 0 otherwise."""
+        ...
+
+
+def add_cluster_options(parser: argparse.ArgumentParser) -> None:
+    """Resources of a run on a cluster."""
+    group = parser.add_argument_group("clusters (--launcher ray or slurm)")
+    group.add_argument("--gpus", type=float, default=0, help="GPUs a run (default 0)")
+    group.add_argument("--mem", type=float, help="gigabytes of memory a run")
+    group.add_argument("--address",
+                       help="ray: the cluster (default: RAY_ADDRESS, else one on this machine)")
+    group.add_argument("--partition", help="slurm: the partition")
+    group.add_argument("--time", type=int, default=720,
+                       help="slurm: minutes until a job is interrupted and requeued (default 720)")
+    group.add_argument("--detach", action="store_true",
+                       help="slurm: submit and leave; the same command later shows the results")
+    group.add_argument("--cluster", choices=("slurm", "local"), default="slurm",
+                       help="slurm: where submitit sends the jobs; local tries it without SLURM")
+
+
+def runs_at_a_time(options: argparse.Namespace) -> int:
+    """`--jobs`, or what fits: cores of this machine, 64 jobs of a SLURM array.
+
+    A Ray cluster elsewhere has room for as many as it likes; there it matters to the expected
+    time only.
+    """
+    here = jobs_of(options)
+    return options.jobs or _SLURM_JOBS if options.launcher == "slurm" else here
+
+
+def care_of(options: argparse.Namespace) -> Care:
+    """How runs are looked after, as the options have it."""
+    return Care(options.keep_checkpoints, options.retries, options.cpus)
+
+
+def make_launcher(options: argparse.Namespace, jobs: int) -> Launcher:
+    """The launcher that `--launcher` names.
+
+    Raises:
+        UsageError: the package it needs is not installed.
+    """
+    care = care_of(options)
+    if options.launcher == "ray":
+        from experiments.sweeps.ray import RayLauncher
+
+        return RayLauncher(jobs, options, care)
+    if options.launcher == "slurm":
+        from experiments.sweeps.slurm import SlurmLauncher
+
+        return SlurmLauncher(jobs, options, care)
+    return LocalLauncher(jobs, care)

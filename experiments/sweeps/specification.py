@@ -1,0 +1,219 @@
+"""A run: the arguments it was given, the ones it ends up with, and its key."""
+import difflib
+import functools
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from experiments.paths import MAIN
+from utils.errors import UsageError
+
+ALWAYS = ("--resume", "--non_verbose", "1")
+RESERVED = {"resume", "non_verbose", "disable_log", "loadcheck", "base_path", "results_path",
+            "checkpoint_path", "help"}
+_FOLDERS = ("base_path", "results_path", "checkpoint_path")
+_PARSED: dict[tuple[str, ...], Namespace] = {}
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where data, results and checkpoints are, as absolute paths (a cluster has other folders)."""
+
+    base: Path
+    results: Path
+    checkpoints: Path
+
+    @classmethod
+    def of(cls, base: str, results: str, checkpoints: str | None = None) -> "Folders":
+        """main.py's rules: results below the base unless absolute; checkpoints in the results."""
+        top = Path(base).resolve()
+        found = (top / results).resolve()
+        return cls(top, found, Path(checkpoints).resolve() if checkpoints else
+                   found / "sweep" / "checkpoints")
+
+    def words(self) -> list[str]:
+        """The three of them as arguments of main.py."""
+        return ["--base_path", str(self.base), "--results_path", str(self.results),
+                "--checkpoint_path", str(self.checkpoints)]
+
+    def of_sweep(self, kind: str, name: str) -> Path:
+        """A file that belongs to sweeps and not to a run: a log, a lock, a progress note."""
+        return self.results / "sweep" / kind / name
+
+
+@dataclass
+class RunSpec:
+    """One run of main.py.
+
+    Args:
+        given: argument -> value, as the grid or the command line has it.
+        folders: where it reads and writes.
+        group: the block of the grid it comes from.
+        args: all its arguments, once checked.
+        error: why it cannot run, in one sentence (kept by `compare.py`, raised by `sweep.py`).
+    """
+
+    given: dict[str, Any]
+    folders: Folders
+    group: str = ""
+    label: str = ""
+    args: Namespace | None = field(default=None, repr=False)
+    n_tasks: int = 1
+    error: str = ""
+
+    @property
+    def key(self) -> str:
+        """The harness's key of the run (the same for the same numbers)."""
+        return self.args.conf_key if self.args is not None else ""
+
+    @property
+    def name(self) -> str:
+        """Of its log and lock: readable, the same for all spellings of the same run."""
+        found = self.given if self.args is None else vars(self.args)
+        return f"{found['dataset']}_{found['model']}_{self.key}"
+
+    def command(self) -> list[str]:
+        """The whole command line."""
+        return [sys.executable, str(MAIN), *to_words(self.given), *self.folders.words(), *ALWAYS]
+
+    def shown(self) -> str:
+        """The command as a person would type it."""
+        return shlex.join(["python", "mammoth/main.py", *to_words(self.given)])
+
+
+def to_words(given: Mapping[str, Any]) -> list[str]:
+    """{'lr': 0.1, 'lr_milestones': [3, 5]} as a command line; None leaves an argument out."""
+    words: list[str] = []
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name == "load_best_args":
+            words += ["--load_best_args"] if value else []
+            continue
+        values = value if isinstance(value, list) else [value]
+        words += [f"--{name}", *(str(int(v)) if isinstance(v, bool) else str(v) for v in values)]
+    return words
+
+
+def from_words(words: Iterable[str]) -> dict[str, Any]:
+    """The inverse of `to_words` for words that no parser knows yet.
+
+    Raises:
+        UsageError: the words do not start with a flag.
+    """
+    given: dict[str, Any] = {}
+    name = None
+    for word in words:
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            given[name] = [value] if value else []
+        elif name is None:
+            raise UsageError(f"Expected an argument such as --n_epochs 1, but got `{word}`.")
+        else:
+            given[name].append(word)
+    return {name: values[0] if len(values) == 1 else (values or True)
+            for name, values in given.items()}
+
+
+def check(spec: RunSpec, where: str) -> None:
+    """Ask main.py's own parser for this model and benchmark, before anything is started.
+
+    Args:
+        where: the file or command that the arguments come from, for the sentence.
+
+    Raises:
+        UsageError: an argument is unknown or its value cannot work.
+    """
+    for name in ("model", "dataset"):
+        if not spec.given.get(name):
+            raise UsageError(f"{where} gives no `{name}`; add one, e.g. "
+                             f"{name}: {'er' if name == 'model' else 'seq-digits'}.")
+    for name in spec.given:
+        if name in RESERVED:
+            remedy = f"give --{name} instead" if name in _FOLDERS else "leave it out"
+            raise UsageError(f"{where} sets `{name}`, which belongs to the sweep itself; {remedy}.")
+    try:
+        spec.args = _parsed(spec)
+    except UsageError as error:
+        _name_unknown_key(spec, where)
+        raise UsageError(f"{where}, {spec.label or spec.shown()}: {error}") from error
+    spec.n_tasks = _number_of_tasks(spec.args)
+
+
+def _parsed(spec: RunSpec) -> Namespace:
+    """What main.py makes of the arguments; runs that differ in the seed alone share the work."""
+    from main import parse_args
+    from utils.run_folder import run_key
+
+    seed = spec.given.get("seed")
+    words = [*to_words({**spec.given, "seed": None}), *spec.folders.words(), *ALWAYS]
+    if not str(seed).isdigit():
+        return parse_args([*words, *to_words({"seed": seed})])
+    shared = _PARSED.get(tuple(words))
+    if shared is None:
+        shared = _PARSED[tuple(words)] = parse_args([*words, "--seed", str(seed)])
+    args = Namespace(**{**vars(shared), "seed": int(seed)})
+    args.conf_key = run_key(args)
+    return args
+
+
+def _name_unknown_key(spec: RunSpec, where: str) -> None:
+    """A key that the run does not have is named with the nearest one that it has."""
+    known = known_arguments(str(spec.given["model"]), str(spec.given["dataset"]),
+                            spec.given.get("backbone"))
+    for name in spec.given:
+        if name not in known:
+            near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0)
+            raise UsageError(
+                f"{where}: `{name}` is no argument of {spec.given['model']} on "
+                f"{spec.given['dataset']}; did you mean `{near[0]}`?")
+
+
+@functools.cache
+def known_arguments(model: str, dataset: str, backbone: str | None = None) -> frozenset[str]:
+    """The names of all arguments of a method on a benchmark.
+
+    Raises:
+        UsageError: there is no such method, benchmark or network.
+    """
+    from utils.parsing import SettingsBuilder
+    from utils.plugins import load_plugins
+
+    load_plugins()
+    words = to_words({"model": model, "dataset": dataset, "backbone": backbone})
+    options = SettingsBuilder(words).parser._option_string_actions
+    return frozenset(option[2:] for option in options if option.startswith("--"))
+
+
+def _number_of_tasks(args: Namespace) -> int:
+    from datasets import get_dataset_class
+
+    if args.joint:
+        return 1
+    tasks = getattr(get_dataset_class(args.dataset), "N_TASKS", 1)
+    return max(1, min(tasks, args.stop_after if args.stop_after is not None else tasks))
+
+
+def finished(spec: RunSpec) -> tuple[Path, dict[str, Any]] | None:
+    """Where the run's result is and what it says, if it was finished before.
+
+    Raises:
+        UsageError: the file is there but cannot be read.
+    """
+    from utils.run_folder import finished_result
+
+    assert spec.args is not None, "only checked runs can be looked up"
+    return finished_result(spec.args, spec.key)
+
+
+def without_duplicates(specs: Iterable[RunSpec]) -> tuple[list[RunSpec], int]:
+    """The first run of each key, in order, and how many were left out."""
+    specs = list(specs)
+    kept: dict[str, RunSpec] = {}
+    for spec in specs:
+        kept.setdefault(spec.key, spec)
+    return list(kept.values()), len(specs) - len(kept)
