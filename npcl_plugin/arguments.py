@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any, get_args
 
-from npcl_plugin.contract import add_rehearsal_args, bool01
+from npcl_plugin.contract import add_rehearsal_args, bool01, number
 from npcl_plugin.inference import HeadInference
 from npcl_plugin.objective import Reduction
 from npcl_plugin.settings import published, read_settings
@@ -19,6 +19,8 @@ PER_SETTING = ("alpha", "beta", "gamma", "delta", "divergence", "latents_from", 
 # Domain-IL's published rate of 0.2 has no room for a second loss on the logits: with these
 # extensions some seeds diverged under the paper's cap of 10000, and none under these.
 DOMAIN_IL_CAPS = {"task_marginal": 2.0, "dark_replay": 0.5}
+WEIGHT = number(float, least=0)
+COUNT, SIZE, DEPTH = number(int, least=0), number(int, least=1), number(int, least=0, most=100)
 
 
 def add_arguments(parser: Any) -> None:
@@ -32,10 +34,10 @@ def add_arguments(parser: Any) -> None:
 
 def _add_objective(parser: Any) -> None:
     add = parser.add_argument
-    add("--alpha", type=float, help="weight of D^t (paper: α)")
-    add("--beta", type=float, help="weight of D^G (paper: β)")
-    add("--gamma", type=float, help="weight of the global regulariser GR (paper: γ); 0 ablates it")
-    add("--delta", type=float, help="weight of the task regulariser TR (paper: δ); 0 ablates it")
+    add("--alpha", type=WEIGHT, help="weight of D^t (paper: α)")
+    add("--beta", type=WEIGHT, help="weight of D^G (paper: β)")
+    add("--gamma", type=WEIGHT, help="weight of the global regulariser GR (paper: γ); 0 ablates it")
+    add("--delta", type=WEIGHT, help="weight of the task regulariser TR (paper: δ); 0 ablates it")
     add("--divergence", choices=get_args(Reduction),
         help="how divergences are summed: sum = over units and tasks; sample = over units, tasks "
              "weighted by their samples (equation 8); mean = the same, averaged over units")
@@ -44,38 +46,40 @@ def _add_objective(parser: Any) -> None:
              "(equation 5)")
     add("--one_pass", type=bool01,
         help="1: stream and replay form one set; 0: two sets, each with its own z^G")
-    add("--replay_size", type=int, help="replayed samples a step; default: --batch_size (upstream "
-                                        "ignores --minibatch_size, so this is ours)")
-    add("--warmup", type=int, help="iterations of linear warm-up of the learning rate (paper: 4000 "
-                                   "class-IL, 40 domain-IL)")
-    add("--grad_cap", type=float,
+    add("--replay_size", type=COUNT,
+        help="replayed samples a step; default: --batch_size (upstream ignores --minibatch_size, "
+             "so this is ours)")
+    add("--warmup", type=COUNT,
+        help="iterations of linear warm-up of the learning rate (paper: 4000 class-IL, 40 "
+             "domain-IL)")
+    add("--grad_cap", type=number(float, above=0),
         help="cap of the gradient norm of the NP's parameters (paper: 10000; ours, in domain-IL: "
              "2 with --task_marginal, 0.5 with --dark_replay)")
 
 
 def _add_network(parser: Any) -> None:
     add = parser.add_argument
-    add("--latent_size", type=int, help="size of latents and layers (paper: |o|; 256 class-IL, 32 "
+    add("--latent_size", type=SIZE, help="size of latents and layers (paper: |o|; 256 class-IL, 32 "
                                         "domain-IL)")
-    add("--np_depth", type=int, help="hidden layers of each MLP of the encoders; 0: one linear "
+    add("--np_depth", type=DEPTH, help="hidden layers of each MLP of the encoders; 0: one linear "
                                      "layer (paper: 2 class-IL; \"one 32-d layer\" domain-IL)")
-    add("--decoder_depth", type=int, help="hidden layers of the decoder; 0: linear in x, r and z "
+    add("--decoder_depth", type=DEPTH, help="hidden layers of the decoder; 0: linear in x, r and z "
                                           "(the paper: an MLP classifier)")
     add("--np_norm", type=bool01, help="LayerNorm after each hidden layer (paper: class-IL only)")
-    add("--attention_heads", type=int, help="heads of each attention; divides |o| (the paper is "
+    add("--attention_heads", type=SIZE, help="heads of each attention; divides |o| (the paper is "
                                             "silent; 4 class-IL, 2 domain-IL)")
 
 
 def _add_sampling(parser: Any) -> None:
     add = parser.add_argument
-    add("--n_global", type=int, default=50, help="draws of z^G in training (paper: N = 50)")
-    add("--n_global_eval", type=int, default=10, help="draws of z^G in evaluation (paper: N = 10)")
-    add("--n_task", type=int, default=1, help="draws of z^t for each z^G (paper: M = 1)")
-    add("--context_per_class", type=int, default=100,
+    add("--n_global", type=SIZE, default=50, help="draws of z^G in training (paper: N = 50)")
+    add("--n_global_eval", type=SIZE, default=10, help="draws of z^G in evaluation (paper: N = 10)")
+    add("--n_task", type=SIZE, default=1, help="draws of z^t for each z^G (paper: M = 1)")
+    add("--context_per_class", type=SIZE, default=100,
         help="samples a class in the context dataset (paper: D_C^t, 100)")
-    add("--context_share", type=float, default=0.125,
+    add("--context_share", type=number(float, above=0, most=1), default=0.125,
         help="context batch ÷ target batch (paper: 1/8)")
-    add("--eval_context", type=int, help="rows of the buffer used as context in evaluation; "
+    add("--eval_context", type=SIZE, help="rows of the buffer used as context in evaluation; "
                                          "default: all")
     add("--noisy_context", type=bool01, default=False,
         help="ablation: the context of a task goes to a random other task's encoder (appendix)")
@@ -91,15 +95,15 @@ def _add_sampling(parser: Any) -> None:
 
 def _add_extensions(parser: Any) -> None:
     add = parser.add_argument
-    add("--task_marginal", type=float,
+    add("--task_marginal", type=WEIGHT,
         help="ours: weight of -log mean_t p(y|x,z^t), the likelihood with the task unknown")
-    add("--head_contrast", type=float,
+    add("--head_contrast", type=WEIGHT,
         help="ours: weight of the pull of wrong heads' outputs towards uniform")
-    add("--dark_replay", type=float,
+    add("--dark_replay", type=WEIGHT,
         help="ours: weight of the squared distance to the mean logits stored with a sample")
     add("--residual_decoder", type=bool01,
         help="ours: add the backbone's own classifier to the logits")
-    add("--extension_draws", type=int, default=4,
+    add("--extension_draws", type=SIZE, default=4,
         help="ours: draws used by --task_marginal and --head_contrast")
 
 

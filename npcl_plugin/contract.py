@@ -77,6 +77,20 @@ def mend_torchvision() -> None:
             spec.loader.exec_module(module)
 
 
+def number(kind: type, **bounds: float) -> Any:
+    """The type of an argument that takes numbers of a range; upstream takes any number.
+
+    Args:
+        kind: int or float.
+        bounds: `least`, `above`, `most`, `below`.
+    """
+    try:
+        types = importlib.import_module("utils.argument_types")
+    except ModuleNotFoundError:
+        return kind
+    return types.Range(kind, **bounds)
+
+
 def usage_error(message: str) -> Exception:
     """The harness's exception for a mistake of the user; upstream has none of its own."""
     try:

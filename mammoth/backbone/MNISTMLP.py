@@ -6,6 +6,7 @@ from torch import nn
 
 from backbone import MammothBackbone, ReturnTypes, register_backbone, xavier
 from backbone.base import canonical_return_type
+from utils.argument_types import PositiveInt
 
 _HIDDEN = 100
 
@@ -55,8 +56,8 @@ class BaseMNISTMLP(MammothBackbone):
 
 
 @register_backbone("mnistmlp")
-def mnistmlp(num_classes: int, mlp_hidden_size: int = _HIDDEN,
-             input_size: int = 784) -> BaseMNISTMLP:
+def mnistmlp(num_classes: PositiveInt, mlp_hidden_size: PositiveInt = _HIDDEN,
+             input_size: PositiveInt = 784) -> BaseMNISTMLP:
     """784-100-100-C perceptron; `input_size` follows the dataset's images."""
     if mlp_hidden_size != _HIDDEN:
         logging.debug("hidden size is set to `%d` instead of the default `%d`",

@@ -3,7 +3,7 @@
 Reference: Rebuffi et al., "iCaRL: Incremental Classifier and Representation Learning", CVPR
 2017, whose Theano network normalises *after* the ReLU and leaves the last sum unrectified.
 """
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import nn
@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from backbone import MammothBackbone, ReturnTypes, register_backbone
 from backbone.base import canonical_return_type, channels_last_on_cpu
 from backbone.ResNetBlock import conv3x3
+from utils.argument_types import PositiveInt, Range
 from utils.errors import UsageError
 
 _BN_EPS = 1e-4
@@ -107,6 +108,7 @@ class ResNet32(MammothBackbone):
 
 
 @register_backbone("resnet32")
-def resnet32(num_classes: int, depth: int = 32) -> ResNet32:
+def resnet32(num_classes: PositiveInt,
+             depth: Annotated[int, Range(int, least=8, most=1202)] = 32) -> ResNet32:
     """iCaRL's network for CIFAR: 464,282 parameters for 10 classes."""
     return ResNet32(num_classes, depth)

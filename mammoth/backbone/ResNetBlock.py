@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from backbone import MammothBackbone, ReturnTypes, register_backbone
 from backbone.base import canonical_return_type, channels_last_on_cpu
+from utils.argument_types import PositiveInt
 
 # Fewer filters stay in the usual order: with channels innermost, torch 2.13's backward pass of a
 # strided 1x1 convolution (the shortcut's) of fewer than 8 channels writes outside its memory
@@ -120,18 +121,18 @@ class ResNet(MammothBackbone):
 
 
 @register_backbone("resnet18")
-def resnet18(num_classes: int, num_filters: int = 64) -> ResNet:
+def resnet18(num_classes: PositiveInt, num_filters: PositiveInt = 64) -> ResNet:
     """Two blocks a stage: 11.17 million parameters for 10 classes."""
     return ResNet(BasicBlock, (2, 2, 2, 2), num_classes, num_filters)
 
 
 @register_backbone("reduced-resnet18")
-def reduced_resnet18(num_classes: int) -> ResNet:
+def reduced_resnet18(num_classes: PositiveInt) -> ResNet:
     """ResNet-18 with 20 filters, the small network of the online benchmarks."""
     return ResNet(BasicBlock, (2, 2, 2, 2), num_classes, 20)
 
 
 @register_backbone("resnet34")
-def resnet34(num_classes: int, num_filters: int = 64) -> ResNet:
+def resnet34(num_classes: PositiveInt, num_filters: PositiveInt = 64) -> ResNet:
     """3-4-6-3 blocks: 21.28 million parameters for 10 classes."""
     return ResNet(BasicBlock, (3, 4, 6, 3), num_classes, num_filters)

@@ -6,6 +6,7 @@ to still give them.
 from torch.nn import functional as F
 
 from models.utils.rehearsal import RehearsalModel
+from utils.argument_types import at_least
 
 
 class Der(RehearsalModel):
@@ -18,7 +19,7 @@ class Der(RehearsalModel):
     def get_parser(parser):
         """Arguments of the buffer and the weight of the distillation."""
         parser = RehearsalModel.get_parser(parser)
-        parser.add_argument("--alpha", type=float, required=True,
+        parser.add_argument("--alpha", type=at_least(0.0), required=True,
                             help="weight of the squared distance to the stored logits")
         return parser
 

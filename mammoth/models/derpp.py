@@ -3,6 +3,7 @@
 DER with, besides, the cross-entropy of a second, independent batch of the buffer.
 """
 from models.der import Der as _Der
+from utils.argument_types import at_least
 
 
 class Derpp(_Der):
@@ -14,7 +15,7 @@ class Derpp(_Der):
     def get_parser(parser):
         """DER's arguments and the weight of the replayed labels."""
         parser = _Der.get_parser(parser)
-        parser.add_argument("--beta", type=float, required=True,
+        parser.add_argument("--beta", type=at_least(0.0), required=True,
                             help="weight of the cross-entropy on replayed samples")
         return parser
 

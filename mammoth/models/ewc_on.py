@@ -6,6 +6,7 @@ One running Fisher, F <- gamma F + F_task, stands for all tasks.
 """
 from models.utils.continual_model import ContinualModel
 from models.utils.fisher import diagonal_fisher
+from utils.argument_types import at_least, share
 
 
 class EwcOn(ContinualModel):
@@ -17,9 +18,9 @@ class EwcOn(ContinualModel):
     @staticmethod
     def get_parser(parser):
         """Strength and memory of the penalty."""
-        parser.add_argument("--e_lambda", type=float, required=True,
+        parser.add_argument("--e_lambda", type=at_least(0.0), required=True,
                             help="lambda, the weight of the penalty")
-        parser.add_argument("--gamma", type=float, required=True,
+        parser.add_argument("--gamma", type=share, required=True,
                             help="how much of the earlier tasks' Fisher information stays")
         return parser
 

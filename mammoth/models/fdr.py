@@ -10,6 +10,7 @@ import torch
 
 from models.utils.rehearsal import RehearsalModel
 from models.utils.task_samples import draw_samples
+from utils.argument_types import at_least
 from utils.batch_norm import bn_track_stats
 
 
@@ -23,7 +24,7 @@ class Fdr(RehearsalModel):
     def get_parser(parser):
         """Arguments of the buffer and the weight of the second step."""
         parser = RehearsalModel.get_parser(parser)
-        parser.add_argument("--alpha", type=float, required=True,
+        parser.add_argument("--alpha", type=at_least(0.0), required=True,
                             help="weight of the distance to the stored outputs")
         return parser
 

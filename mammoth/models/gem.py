@@ -19,6 +19,7 @@ from models.utils.gradients import (
 )
 from models.utils.rehearsal import RehearsalModel
 from models.utils.task_samples import draw_samples
+from utils.argument_types import at_least
 from utils.errors import UsageError
 
 
@@ -32,7 +33,7 @@ class Gem(RehearsalModel):
     def get_parser(parser):
         """Arguments of the buffer and the margin of the constraints."""
         parser = RehearsalModel.get_parser(parser)
-        parser.add_argument("--gamma", type=float, default=0.5,
+        parser.add_argument("--gamma", type=at_least(0.0), default=0.5,
                             help="least weight of each past task's gradient in a projection")
         return parser
 

@@ -5,6 +5,7 @@ choice is in `utils/gss_buffer.py`.
 """
 
 from models.utils.rehearsal import RehearsalModel
+from utils.argument_types import positive_int
 from utils.gss_buffer import Buffer
 
 
@@ -18,9 +19,9 @@ class Gss(RehearsalModel):
     def get_parser(parser):
         """Arguments of the buffer, of its comparisons and the number of steps a batch."""
         parser = RehearsalModel.get_parser(parser)
-        parser.add_argument("--batch_num", type=int, default=1,
+        parser.add_argument("--batch_num", type=positive_int, default=1,
                             help="steps on each batch of the stream, with other replayed samples")
-        parser.add_argument("--gss_minibatch_size", type=int,
+        parser.add_argument("--gss_minibatch_size", type=positive_int,
                             help="stored samples that new gradients are compared with; default: "
                                  "--minibatch_size")
         return parser

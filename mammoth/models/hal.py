@@ -8,6 +8,7 @@ import torch
 
 from models.utils.gradients import call_with
 from models.utils.rehearsal import RehearsalModel
+from utils.argument_types import at_least, share
 from utils.batch_norm import bn_track_stats
 
 ANCHOR_STEPS = 100
@@ -23,11 +24,11 @@ class HAL(RehearsalModel):
     def get_parser(parser):
         """Arguments of the buffer and of the anchors."""
         parser = RehearsalModel.get_parser(parser)
-        parser.add_argument("--hal_lambda", type=float, default=0.1,
+        parser.add_argument("--hal_lambda", type=at_least(0.0), default=0.1,
                             help="weight of the change of the outputs on the anchors")
-        parser.add_argument("--beta", type=float, default=0.5,
+        parser.add_argument("--beta", type=share, default=0.5,
                             help="decay of the running mean of the features")
-        parser.add_argument("--gamma", type=float, default=0.1,
+        parser.add_argument("--gamma", type=at_least(0.0), default=0.1,
                             help="weight of an anchor's distance to that mean")
         return parser
 

@@ -12,6 +12,7 @@ from models.utils.exemplar_means import ExemplarMeans
 from models.utils.rehearsal import RehearsalModel
 from models.utils.snapshots import frozen_copy
 from utils import binary_to_boolean_type
+from utils.argument_types import at_least
 from utils.augmentations import BatchCompose, RandomCrop, RandomHorizontalFlip
 from utils.buffer import Buffer, fill_buffer, icarl_replay
 
@@ -32,7 +33,7 @@ class ICarl(RehearsalModel):
         parser.add_argument("--use_original_icarl_transform", type=binary_to_boolean_type,
                             default=0, help="crop and flip after the normalisation, as in the "
                                             "authors' CIFAR-100 code")
-        parser.add_argument("--opt_wd", type=float, default=1e-5,
+        parser.add_argument("--opt_wd", type=at_least(0.0), default=1e-5,
                             help="weight of the squared parameters in the loss")
         return parser
 

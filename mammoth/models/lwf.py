@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from models.utils.continual_model import ContinualModel
 from models.utils.snapshots import frozen_copy
+from utils.argument_types import at_least, positive
 
 
 def distillation_loss(logits, old_logits, temperature):
@@ -29,9 +30,9 @@ class Lwf(ContinualModel):
     @staticmethod
     def get_parser(parser):
         """Weight and temperature of the distillation."""
-        parser.add_argument("--alpha", type=float, default=0.5,
+        parser.add_argument("--alpha", type=at_least(0.0), default=0.5,
                             help="weight of the distillation")
-        parser.add_argument("--softmax_temp", type=float, default=2,
+        parser.add_argument("--softmax_temp", type=positive, default=2,
                             help="T, the temperature of both softmaxes")
         return parser
 

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from models.utils.continual_model import ContinualModel
 from models.utils.snapshots import frozen_copy
+from utils.argument_types import at_least
 
 
 class LwFMC(ContinualModel):
@@ -18,7 +19,7 @@ class LwFMC(ContinualModel):
     @staticmethod
     def get_parser(parser):
         """Weight of the parameters' norm."""
-        parser.add_argument("--wd_reg", type=float, default=0.0,
+        parser.add_argument("--wd_reg", type=at_least(0.0), default=0.0,
                             help="weight of the squared norm of the parameters in the loss")
         return parser
 

@@ -9,6 +9,7 @@ loss with its penalty, clipped.
 from torch.nn.utils import clip_grad_value_
 
 from models.utils.continual_model import ContinualModel
+from utils.argument_types import at_least, positive
 
 _CLIP = 1.0  # largest entry of a gradient: the published results are clipped so
 
@@ -22,9 +23,9 @@ class SI(ContinualModel):
     @staticmethod
     def get_parser(parser):
         """Strength of the penalty and damping of the importance."""
-        parser.add_argument("--c", type=float, required=True,
+        parser.add_argument("--c", type=at_least(0.0), required=True,
                             help="c, the weight of the penalty")
-        parser.add_argument("--xi", type=float, required=True,
+        parser.add_argument("--xi", type=positive, required=True,
                             help="xi, which bounds the importance of parameters that hardly moved")
         return parser
 

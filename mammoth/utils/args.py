@@ -4,15 +4,32 @@ Nothing here imports torch, so that `main.py --help` answers at once.
 """
 import argparse
 import difflib
+import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from utils import binary_to_boolean_type as bool01
 from utils import custom_str_underscore as name_type
 from utils import field_with_aliases
+from utils.argument_types import (
+    Range,
+    at_least,
+    finite,
+    folder,
+    plain_name,
+    positive,
+    positive_int,
+    positive_share,
+    seed,
+    share,
+    whole,
+)
 from utils.errors import UsageError
 
 MODEL_CONFIGS = {"default": [], "base": [], "best": ["published"]}
+# argparse takes -1 for a value, but -1e9 and -inf for flags.
+_NEGATIVE_NUMBER = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|^-(inf|infinity|nan)$", re.I)
+_OUT_OF_RANGE = re.compile(r"argument (--\w+)\S*: expected the value (.*)", re.DOTALL)
 
 
 class HelpFormatter(argparse.HelpFormatter):
@@ -22,6 +39,8 @@ class HelpFormatter(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=34, width=100)
 
     def _get_default_metavar_for_optional(self, action: argparse.Action) -> str:
+        if isinstance(action.type, Range):
+            return action.type.metavar
         return {int: "N", float: "X", bool01: "0|1"}.get(action.type, "NAME")
 
     def _get_help_string(self, action: argparse.Action) -> str:
@@ -43,9 +62,16 @@ class ArgumentParser(argparse.ArgumentParser):
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", HelpFormatter)
         super().__init__(*args, **kwargs)
+        # Method files written for upstream say `float`; NaN and infinity are no values there.
+        self.register("type", float, finite)
+        self.register("type", int, whole)
+        self._negative_number_matcher = _NEGATIVE_NUMBER
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, with the nearest existing argument where one was mistyped."""
+        named = _OUT_OF_RANGE.match(message)
+        if named:
+            message = f"Expected {named[1]} {named[2]}"
         if message.startswith("unrecognized arguments:"):
             flag = next((w for w in message.split()[2:] if w.startswith("-")), "")
             known = [o for o in self._option_string_actions if o.startswith("--")]
@@ -53,6 +79,29 @@ class ArgumentParser(argparse.ArgumentParser):
             if near:
                 message += f"; did you mean {' or '.join(near)}"
         raise UsageError(message.rstrip(".") + ".")
+
+    def converted(self, action: argparse.Action, value: Any, label: str) -> Any:
+        """A value from elsewhere than the command line, as its argument's type has it.
+
+        Args:
+            label: where it comes from.
+
+        Raises:
+            UsageError: it does not fit the type or its range.
+        """
+        several = isinstance(value, list) and action.nargs is not None
+        kind = self._registry_get("type", action.type, action.type)
+        try:
+            found = [kind(v) for v in (value if several else [value])]
+        except (argparse.ArgumentTypeError, TypeError, ValueError) as error:
+            said = str(error).removeprefix("expected the value ")
+            raise UsageError(f"Expected --{action.dest} {said.rstrip('.')} ({label}); mend it "
+                             "there.") from error
+        if action.choices is not None and not set(found) <= set(action.choices):
+            raise UsageError(f"Expected --{action.dest} to be one of "
+                             f"{', '.join(map(str, action.choices))}, but got {value} ({label}); "
+                             "mend it there.")
+        return found if several else found[0]
 
     def actions_by_dest(self) -> dict[str, argparse.Action]:
         """Every argument by the name it has in the namespace."""
@@ -82,78 +131,81 @@ def add_initial_args(parser: argparse.ArgumentParser) -> None:
 def add_experiment_args(parser: argparse.ArgumentParser) -> None:
     """Data, optimisation, validation."""
     group = parser.add_argument_group("Experiment")
-    group.add_argument("--lr", type=float, required=True, help="learning rate")
-    group.add_argument("--batch_size", type=int, help="of the stream, and of evaluation")
+    group.add_argument("--lr", type=positive, required=True, help="learning rate")
+    group.add_argument("--batch_size", type=positive_int, help="of the stream, and of evaluation")
     group.add_argument("--joint", type=int, choices=[0, 1], default=0,
                        help="1: the data of all tasks together as a single task")
     group.add_argument("--label_perc", "--label_perc_by_task", "--lpt", dest="label_perc",
-                       type=float, default=1, help="labelled share of each task")
+                       type=positive_share, default=1, help="labelled share of each task")
     group.add_argument("--label_perc_by_class", "--lpc", dest="label_perc_by_class",
-                       type=float, default=1, help="labelled share of each class")
+                       type=positive_share, default=1, help="labelled share of each class")
     group.add_argument("--custom_task_order", type=str,
                        help="tasks in the order to learn them, e.g. 4,3,2,1,0")
     group.add_argument("--custom_class_order", type=str,
                        help="classes in the order to learn them, e.g. 9,8,7,6,5,4,3,2,1,0")
 
     group = parser.add_argument_group("Validation and length of training")
-    group.add_argument("--validation", type=float,
+    group.add_argument("--validation", type=Range(float, least=0, below=100),
                        help="percent (or fraction below 1) of each class kept from training and "
                             "used as test set")
     group.add_argument("--validation_mode", choices=["complete", "current"], default="current",
                        help="validate on all classes so far, or on the task's own")
     group.add_argument("--fitting_mode", choices=["epochs", "iters", "early_stopping"],
                        default="epochs", help="what ends the training of a task")
-    group.add_argument("--n_epochs", type=int, help="epochs a task")
-    group.add_argument("--n_iters", type=int, help="steps a task (--fitting_mode iters)")
-    group.add_argument("--early_stopping_patience", type=int, default=5,
+    group.add_argument("--n_epochs", type=positive_int, help="epochs a task")
+    group.add_argument("--n_iters", type=positive_int, help="steps a task (--fitting_mode iters)")
+    group.add_argument("--early_stopping_patience", type=positive_int, default=5,
                        help="checks without improvement before a task ends")
     group.add_argument("--early_stopping_metric", choices=["loss", "accuracy"], default="loss",
                        help="what has to improve on the validation set")
-    group.add_argument("--early_stopping_freq", type=int, default=1, help="epochs between checks")
-    group.add_argument("--early_stopping_epsilon", type=float, default=1e-6,
+    group.add_argument("--early_stopping_freq", type=positive_int, default=1,
+                       help="epochs between checks")
+    group.add_argument("--early_stopping_epsilon", type=at_least(0.0), default=1e-6,
                        help="by how much")
 
     group = parser.add_argument_group("Optimiser")
     group.add_argument("--optimizer", choices=["sgd", "adam", "adamw"], default="sgd",
                        help="renewed for each task")
-    group.add_argument("--optim_wd", type=float, default=0.0, help="weight decay")
-    group.add_argument("--optim_mom", type=float, default=0.0, help="momentum (sgd)")
+    group.add_argument("--optim_wd", type=at_least(0.0), default=0.0, help="weight decay")
+    group.add_argument("--optim_mom", type=Range(float, least=0, below=1), default=0.0,
+                       help="momentum (sgd)")
     group.add_argument("--optim_nesterov", type=bool01, default=False, help="Nesterov (sgd)")
     group.add_argument("--drop_last", type=bool01, default=False,
                        help="skip an incomplete last batch")
     group.add_argument("--lr_scheduler", type=str, help="multisteplr or cosine")
     group.add_argument("--scheduler_mode", choices=["epoch", "iter"], default="epoch",
                        help="what the schedule counts")
-    group.add_argument("--lr_milestones", type=int, nargs="+", default=[],
+    group.add_argument("--lr_milestones", type=positive_int, nargs="+", default=[],
                        help="when multisteplr lowers the learning rate")
-    group.add_argument("--sched_multistep_lr_gamma", type=float, default=0.1,
+    group.add_argument("--sched_multistep_lr_gamma", type=positive, default=0.1,
                        help="and by which factor")
 
     group = parser.add_argument_group("Label noise")
     group.add_argument("--noise_type", default="symmetric",
                        help="symmetric or asymmetric (CIFAR only)", type=field_with_aliases(
         {"symmetric": ["sym", "symm"], "asymmetric": ["asym", "asymm"]}))
-    group.add_argument("--noise_rate", type=float, default=0.0, help="share of wrong labels")
+    group.add_argument("--noise_rate", type=share, default=0.0, help="share of wrong labels")
     group.add_argument("--disable_noisy_labels_cache", type=bool01, default=False,
                        help="draw the wrong labels anew instead of keeping them in a file")
-    group.add_argument("--cache_path_noisy_labels", type=str, default="noisy_labels",
+    group.add_argument("--cache_path_noisy_labels", type=folder, default="noisy_labels",
                        help="folder of that file below --base_path")
 
 
 def add_management_args(parser: argparse.ArgumentParser) -> None:
     """Seeds, folders, logging, checkpoints: what does not change the method."""
     group = parser.add_argument_group("Run")
-    group.add_argument("--seed", type=int, help="drawn and printed when not given")
+    group.add_argument("--seed", type=seed, help="drawn and printed when not given")
     group.add_argument("--permute_classes", type=bool01, default=False,
                        help="shuffle the classes over the tasks (by the seed)")
-    group.add_argument("--base_path", type=str, default="./data/", help="datasets and results")
-    group.add_argument("--results_path", type=str, default="results/",
+    group.add_argument("--base_path", type=folder, default="./data/", help="datasets and results")
+    group.add_argument("--results_path", type=folder, default="results/",
                        help="below --base_path unless absolute")
     group.add_argument("--device", type=str, help="cpu, mps, or GPU numbers; default: the best")
-    group.add_argument("--num_workers", type=int,
+    group.add_argument("--num_workers", type=Range(int, least=0, most=256),
                        help="loader processes for datasets that are not held in memory")
     group.add_argument("--notes", type=str, help="free text kept with the results")
-    group.add_argument("--eval_epochs", type=int, help="evaluate every so many epochs besides")
+    group.add_argument("--eval_epochs", type=positive_int,
+                       help="evaluate every so many epochs besides")
     group.add_argument("--enable_other_metrics", type=bool01, default=False,
                        help="backward and forward transfer, forgetting")
     group.add_argument("--non_verbose", type=bool01, default=False, help="no progress bars")
@@ -170,25 +222,25 @@ def add_management_args(parser: argparse.ArgumentParser) -> None:
                        help="log to Weights & Biases (extra `wandb`; WANDB_MODE=offline works)")
 
     group = parser.add_argument_group("Checkpoints")
-    group.add_argument("--checkpoint_path", type=str, default="./checkpoints/",
+    group.add_argument("--checkpoint_path", type=folder, default="./checkpoints/",
                        help="folder of the checkpoints")
     group.add_argument("--savecheck", choices=["last", "task", "epoch"],
                        help="save after the last task, each task, or each epoch")
-    group.add_argument("--ckpt_name", type=str, help="prefix of the checkpoints' names")
+    group.add_argument("--ckpt_name", type=plain_name, help="prefix of the checkpoints' names")
     group.add_argument("--save_checkpoint_mode", choices=["safe"], default="safe",
                        help="plain data only; upstream's old_pickle is not offered")
     group.add_argument("--resume", nargs="?", const="auto", metavar="CHECKPOINT",
                        help="go on where the same command was killed (or from a given file)")
-    group.add_argument("--start_from", type=int, help="first task to train")
-    group.add_argument("--stop_after", type=int, help="task before which to stop")
+    group.add_argument("--start_from", type=at_least(0), help="first task to train")
+    group.add_argument("--stop_after", type=positive_int, help="task before which to stop")
     group.add_argument("--save_after_interrupt", type=bool01, default=True,
                        help="save a checkpoint on Ctrl-C or SIGTERM")
 
 
 def add_rehearsal_args(parser: argparse.ArgumentParser) -> None:
     """What every method with a buffer takes."""
-    parser.add_argument("--buffer_size", type=int, required=True, help="samples kept")
-    parser.add_argument("--minibatch_size", type=int,
+    parser.add_argument("--buffer_size", type=positive_int, required=True, help="samples kept")
+    parser.add_argument("--minibatch_size", type=at_least(0),
                         help="samples replayed a step; default: --batch_size")
 
 

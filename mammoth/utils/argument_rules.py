@@ -1,48 +1,61 @@
-"""Combinations of arguments that cannot work, each with the sentence that says so."""
+"""Combinations of arguments that cannot work, each with the sentence that says so.
+
+What a single argument takes is declared with the argument (see `utils.argument_types`).
+"""
 from argparse import Namespace
 from collections.abc import Iterator
+
+from utils.errors import UsageError
+
+
+def refuse_incompatible(model: str, model_class: type, dataset: str, dataset_class: type) -> None:
+    """The first question: can this method learn this benchmark at all?
+
+    Raises:
+        UsageError: it cannot, whatever the arguments are; or the benchmark is not complete.
+    """
+    for name, thing, field in ((dataset, dataset_class, "SETTING"),
+                               (model, model_class, "COMPATIBILITY")):
+        if not getattr(thing, field, None):
+            raise UsageError(f"{name} is not complete: its class {thing.__name__} does not define "
+                             f"{field}; add it there.")
+    setting = dataset_class.SETTING
+    fine = {setting, "task-il"} if setting == "class-il" else {setting}
+    if not fine & set(model_class.COMPATIBILITY):
+        raise UsageError(f"{model} works in {', '.join(model_class.COMPATIBILITY)}, but {dataset} "
+                         f"is {setting}; choose another model or dataset.")
 
 
 def broken_rule(args: Namespace, dataset_class: type, model_class: type) -> str | None:
     """The first rule that the arguments break, as a sentence; None when all is well."""
-    checks = (_compatibility, _sizes, _shares, _fitting, _joint, _checkpoints, _general_continual)
+    checks = (_sizes, _shares, _optimiser, _fitting, _joint, _checkpoints, _general_continual)
     for check in checks:
         for message in check(args, dataset_class, model_class):
             return message
     return None
 
 
-def _compatibility(args: Namespace, dataset: type, model: type) -> Iterator[str]:
-    fine = {dataset.SETTING, "task-il"} if dataset.SETTING == "class-il" else {dataset.SETTING}
-    if not fine & set(model.COMPATIBILITY):
-        yield (f"{args.model} works in {', '.join(model.COMPATIBILITY)}, but {args.dataset} is "
-               f"{dataset.SETTING}; choose another model or dataset.")
-
-
 def _sizes(args: Namespace, dataset: type, model: type) -> Iterator[str]:
-    for name in ("buffer_size", "batch_size", "minibatch_size", "n_epochs", "n_iters",
-                 "eval_epochs", "early_stopping_patience", "early_stopping_freq"):
-        value = getattr(args, name, None)
-        least = 0 if name == "minibatch_size" else 1
-        if value is not None and value < least:
-            yield f"Expected --{name} to be at least {least}, but got {value}."
     if args.batch_size is None:
         yield f"--batch_size is needed: {args.dataset} has no default; give one."
-    if not args.lr > 0:
-        yield f"Expected --lr to be above 0, but got {args.lr}."
 
 
 def _shares(args: Namespace, dataset: type, model: type) -> Iterator[str]:
-    for name in ("label_perc", "label_perc_by_class"):
-        value = getattr(args, name)
-        if not 0 < value <= 1:
-            yield f"Expected --{name} to be above 0 and at most 1, but got {value}."
     if args.label_perc != 1 and args.label_perc_by_class != 1:
         yield "--label_perc and --label_perc_by_class exclude each other; keep one."
-    if not 0 <= args.noise_rate <= 1:
-        yield f"Expected --noise_rate to lie in [0, 1], but got {args.noise_rate}."
-    if args.validation is not None and not 0 <= args.validation < 100:
-        yield f"Expected --validation to be a percentage below 100, but got {args.validation}."
+
+
+def _optimiser(args: Namespace, dataset: type, model: type) -> Iterator[str]:
+    if args.optimizer not in model.AVAIL_OPTIMS:
+        yield (f"{args.model} works with --optimizer {' or '.join(model.AVAIL_OPTIMS)}, but got "
+               f"{args.optimizer}.")
+    if args.optimizer == "sgd" and args.optim_nesterov and not args.optim_mom:
+        yield "--optim_nesterov 1 needs a momentum; give --optim_mom, e.g. 0.9."
+    name = args.lr_scheduler
+    if name is not None and str(name).lower() not in ("none", *dataset.AVAIL_SCHEDS):
+        yield f"Expected --lr_scheduler to be multisteplr or cosine, but got {name}."
+    if name == "multisteplr" and not args.lr_milestones:
+        yield "--lr_scheduler multisteplr needs --lr_milestones, e.g. 35 45."
 
 
 def _fitting(args: Namespace, dataset: type, model: type) -> Iterator[str]:
@@ -73,8 +86,12 @@ def _checkpoints(args: Namespace, dataset: type, model: type) -> Iterator[str]:
     n_tasks = getattr(dataset, "N_TASKS", 1)  # a stream without tasks has none
     for name in ("start_from", "stop_after"):
         value = getattr(args, name)
-        if value is not None and not 0 <= value <= n_tasks:
+        if value is not None and value > n_tasks:
             yield f"Expected --{name} to lie in 0..{n_tasks}, but got {value}."
+    first, end = args.start_from or 0, n_tasks if args.stop_after is None else args.stop_after
+    if first >= end and not args.inference_only:
+        yield (f"There is no task from --start_from {first} to before {end} of {n_tasks}; lower "
+               "--start_from or raise --stop_after.")
     if args.custom_class_order and (args.custom_task_order or args.permute_classes):
         yield ("--custom_class_order excludes --custom_task_order and --permute_classes; keep "
                "one.")

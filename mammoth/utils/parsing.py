@@ -19,6 +19,7 @@ from utils.args import (
     check_no_duplicates,
     given_on_command_line,
 )
+from utils.argument_rules import refuse_incompatible
 from utils.config import dataset_settings, model_config_path, model_settings
 from utils.errors import UsageError
 from utils.loggers import plain_args
@@ -40,11 +41,16 @@ def peek(cmd: Sequence[str]) -> Namespace:
     """What decides which arguments exist, read before the full parser can be built."""
     parser = ArgumentParser(add_help=False)
     add_initial_args(parser)
-    parser.add_argument("--buffer_size", type=int)
+    parser.add_argument("--buffer_size", type=_size_or_none)
     parser.add_argument("-h", "--help", action="store_true")
     for action in parser._actions:
         action.required = False
     return parser.parse_known_args(list(cmd))[0]
+
+
+def _size_or_none(word: str) -> int | None:
+    """A buffer size as far as it chooses settings; the full parser says what is wrong with one."""
+    return int(word) if word.isdecimal() and len(word) < 20 else None
 
 
 def general_parser() -> ArgumentParser:
@@ -85,6 +91,7 @@ class SettingsBuilder:
                              "--buffer_size 200; --help lists all.")
         self.dataset_class, own_args = get_dataset_class(self.dataset, return_args=True)
         self.model_class = get_model_class(self.model)
+        refuse_incompatible(self.model, self.model_class, self.dataset, self.dataset_class)
         self.parser = general_parser()
         model_defaults = self._add_model_args()
         add_dynamic_args(self.parser, f"Arguments of {self.dataset}", own_args)
@@ -97,8 +104,10 @@ class SettingsBuilder:
         """Read the command line over all defaults; the namespace has `sources` too."""
         check_no_duplicates(self.cmd, self.parser)
         self._check_unknown()
-        for dest, action in self.parser.actions_by_dest().items():
-            if action.required and dest not in given_on_command_line(self.cmd, self.parser):
+        needed = self.parser.actions_by_dest()
+        # The size of the buffer chooses among published settings: what else is missing follows.
+        for dest in sorted(needed, key=lambda dest: dest != "buffer_size"):
+            if needed[dest].required and dest not in given_on_command_line(self.cmd, self.parser):
                 why = _MISSING_HINTS.get(dest, "{model} asks for it").format(
                     model=self.model, dataset=self.dataset)
                 raise UsageError(f"--{dest} is needed: {why}; give one.")
@@ -180,9 +189,7 @@ class SettingsBuilder:
 
     def _default(self, action: argparse.Action, value: Any, label: str) -> None:
         if value is not None and action.type is not None:
-            values = value if isinstance(value, list) else [value]
-            cast = [action.type(v) for v in values]  # type: ignore[operator]
-            value = cast if isinstance(value, list) else cast[0]
+            value = self.parser.converted(action, value, label)
         action.default = value
         action.required = False
         self.sources[action.dest] = label

@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from utils.errors import UsageError
 
@@ -32,7 +32,7 @@ def parsable_args(function: Callable, skip: tuple[str, ...] = ()) -> dict[str, d
 
     Returns:
         name -> {type, default, required[, choices]}; `num_classes` is never required because
-        the dataset knows it.
+        the dataset knows it. A parameter `Annotated[int, at_least(1)]` has that range as type.
     """
     target = function.__init__ if inspect.isclass(function) else function
     found = {}
@@ -51,7 +51,9 @@ def _describe(parameter: inspect.Parameter) -> dict[str, Any]:
         "default": parameter.default if has_default else None,
         "required": not has_default and parameter.name != "num_classes",
     }
-    if get_origin(annotation) is Literal:
+    if get_origin(annotation) is Annotated:
+        spec["type"] = get_args(annotation)[1]
+    elif get_origin(annotation) is Literal:
         spec["choices"] = list(get_args(annotation))
         spec["type"] = type(spec["choices"][0])
     elif isinstance(annotation, type) and annotation is not inspect.Parameter.empty:

@@ -16,7 +16,13 @@ from torch.nn.utils import clip_grads_with_norm_
 from npcl_plugin import objective
 from npcl_plugin.arguments import add_arguments, fill
 from npcl_plugin.context import ContextSet, covering_rows
-from npcl_plugin.contract import Buffer, ContinualModel, apply_transform, register_model
+from npcl_plugin.contract import (
+    Buffer,
+    ContinualModel,
+    apply_transform,
+    register_model,
+    usage_error,
+)
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.inference import Prediction, Predictor, evaluating
 from npcl_plugin.network import Draws, NPNetwork, Plan, TrainingPass
@@ -59,6 +65,9 @@ class NPCL(ContinualModel):
     def __init__(self, backbone: Any, loss: Any, args: Any, transform: Any,
                  dataset: Any = None) -> None:
         fill(args, self.CONFIG_PATH, dataset.NAME, dataset.SETTING)
+        if args.latent_size % args.attention_heads:
+            raise usage_error(f"Expected --attention_heads to divide --latent_size, but got "
+                              f"{args.attention_heads} and {args.latent_size}.")
         ends = class_ends(dataset, args) if args.multitask else None
         n_heads = 1 if not self.HAS_TASK else len(ends) if ends else dataset.N_TASKS
         net = backbone if isinstance(backbone, NPNetwork) else NPNetwork(backbone)

@@ -65,7 +65,7 @@ def test_registry_offers_networks_with_their_arguments():
     assert not any(spec["required"] for spec in arguments.values())
     _, arguments = get_backbone_class("resnet18", return_args=True)
     assert arguments["num_filters"]["default"] == 64
-    assert arguments["num_filters"]["type"] is int
+    assert arguments["num_filters"]["type"]("32") == 32
     built = get_backbone(Namespace(backbone="mnistmlp", num_classes=10, mlp_hidden_size=100,
                                    input_size=64))
     assert built(torch.rand(2, 1, 8, 8)).shape == (2, 10)

@@ -264,5 +264,5 @@ def test_incomplete_dataset_class_names_its_missing_fields():
         N_CLASSES_PER_TASK = 2
         N_TASKS = 2
 
-    with pytest.raises(NotImplementedError, match="SIZE"):
+    with pytest.raises(UsageError, match="SIZE"):
         Incomplete(Namespace(seed=0))

@@ -2,6 +2,7 @@
 import pytest
 
 from main import parse_args
+from utils.args import check_no_duplicates
 from utils.config import model_settings
 from utils.errors import UsageError
 
@@ -90,9 +91,12 @@ def test_mistakes_get_one_sentence(words, sentence):
 
 
 def test_equal_negative_values_of_two_flags_are_fine():
-    args = parse_args(["--model", "si", "--dataset", "seq-digits", "--lr", "0.1", "--c", "-1",
-                       "--xi", "-1"])
-    assert (args.c, args.xi) == (-1, -1)
+    parser = _parser()
+    for flag in ("--left", "--right"):
+        parser.add_argument(flag, type=float)
+    words = ["--left", "-1e-3", "--right", "-1e-3"]
+    check_no_duplicates(words, parser)
+    assert vars(parser.parse_args(words)) == {"left": -0.001, "right": -0.001}
 
 
 def test_unsuitable_setting_is_refused_before_any_data_is_read():

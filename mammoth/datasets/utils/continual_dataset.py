@@ -70,11 +70,12 @@ class ContinualDataset:
         self.test_loaders: list[Any] = []
         self.c_task = -1
         self.data_seed = data_seed(args)
-        self._count_classes()
-        missing = [name for name in self.base_fields if getattr(self, name, None) is None]
+        missing = [name for name in self.base_fields if getattr(self, name, None) is None
+                   and name != "N_CLASSES"]
         if missing:
-            raise NotImplementedError(f"Expected {type(self).__name__} to define "
-                                      f"{', '.join(missing)}.")
+            raise UsageError(f"The benchmark of class {type(self).__name__} is not complete: it "
+                             f"does not define {', '.join(missing)}; add it there.")
+        self._count_classes()
         set_order(self)
         if getattr(args, "joint", 0):
             self._join_tasks()

@@ -45,7 +45,8 @@ class ContinualModel(nn.Module):
                  dataset: Any = None) -> None:
         super().__init__()
         if not getattr(self, "NAME", None) or not getattr(self, "COMPATIBILITY", None):
-            raise NotImplementedError(f"{type(self).__name__} must define NAME and COMPATIBILITY.")
+            raise UsageError(f"{type(self).__name__} does not define NAME and COMPATIBILITY; add "
+                             "them there.")
         if dataset is None:
             from datasets import get_dataset
             dataset = get_dataset(args)
