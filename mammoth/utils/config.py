@@ -20,14 +20,13 @@ def read_yaml(path: Path) -> dict[Any, Any]:
     Raises:
         UsageError: the file is no YAML mapping.
     """
-    import yaml
+    from utils.bounded import Unreadable, read_yaml_value
 
     try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, if built in
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path} is not valid YAML ({error.__class__.__name__}); mend or remove "
-                         "it.") from error
+        content = read_yaml_value(path)
+    except (FileNotFoundError, Unreadable) as error:
+        words = "is not there" if isinstance(error, FileNotFoundError) else error
+        raise UsageError(f"{path} {words}; mend or remove it.") from error
     if content is not None and not isinstance(content, dict):
         raise UsageError(f"Expected {path} to hold a YAML mapping, but got "
                          f"{type(content).__name__}.")

@@ -16,6 +16,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from utils.bounded import read_json
 from utils.errors import UsageError
 from utils.files import append_line, atomic_write, ensure_writable, write_json
 from utils.identity import Role, names_of
@@ -99,7 +100,7 @@ def finished_result(args: Namespace, key: str) -> tuple[Path, dict[str, Any]] | 
     folder = results_folder(args) / "runs" / args.dataset / args.model
     for path in sorted(folder.glob(f"*_{key}/result.json"), reverse=True):
         try:
-            result = json.loads(path.read_text(encoding="utf-8"))
+            result = read_json(path)
             if not {"accuracy", "setting", "seconds"} <= set(result):
                 raise ValueError("no result of a run")
         except (OSError, ValueError, TypeError) as error:

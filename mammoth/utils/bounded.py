@@ -1,0 +1,113 @@
+"""Reading files that somebody else wrote: only regular ones, only up to a size, never for ever."""
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+_MEGABYTE = 1 << 20
+_LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_YAML_LIMIT, _YAML_DEPTH, _YAML_NODES = _MEGABYTE, 20, 50_000
+
+
+class Unreadable(ValueError):
+    """Why a file cannot be used, as the end of a sentence that begins with its name."""
+
+
+def read_text(path: Path, limit: int) -> str:
+    """The whole text of a file.
+
+    Args:
+        limit: the most bytes that such a file can sensibly have.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        Unreadable: it is something else than a readable text file of that size.
+    """
+    try:
+        # Without O_NONBLOCK, opening a pipe waits until somebody writes to it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise Unreadable("is no regular file")
+            content = b"" if about.st_size > limit else file.read(limit + 1)
+    except OSError as error:
+        raise Unreadable(f"cannot be read ({error.strerror})") from error
+    if about.st_size > limit or len(content) > limit:
+        raise Unreadable(f"is larger than {limit / _MEGABYTE:g} MB")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Unreadable("is not UTF-8 text") from error
+
+
+def read_json(path: Path, limit: int = 8 * _MEGABYTE) -> Any:
+    """What a JSON file holds.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        Unreadable: it cannot be read, or is no JSON.
+    """
+    text = read_text(path, limit)
+    try:
+        content = json.loads(text)
+    except RecursionError as error:
+        raise Unreadable("is nested too deeply") from error
+    except ValueError as error:
+        raise Unreadable("is not valid JSON") from error
+    if _LONE_SURROGATE.search(text):
+        try:
+            json.dumps(content, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise Unreadable("holds text that is not Unicode") from error
+    return content
+
+
+def read_yaml_value(path: Path) -> Any:
+    """What a YAML file holds, aliases resolved.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        Unreadable: it cannot be read, is no YAML, or is meant to exhaust whoever reads it.
+    """
+    import yaml
+
+    text = read_text(path, _YAML_LIMIT)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, if built in
+    try:
+        depth = 0
+        for event in yaml.parse(text, Loader=loader):  # the loader itself recurses without limit
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _YAML_DEPTH:
+                raise Unreadable(f"is nested more than {_YAML_DEPTH} levels deep")
+        content = yaml.load(text, Loader=loader)
+    except yaml.YAMLError as error:
+        raise Unreadable(f"is not valid YAML ({type(error).__name__})") from error
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        if isinstance(error, Unreadable):
+            raise
+        raise Unreadable(f"is not valid YAML ({error})".replace("\n", " ")) from error
+    if count_nodes(content, _YAML_NODES) > _YAML_NODES:
+        raise Unreadable(f"stands for more than {_YAML_NODES:,} values (aliases counted each time)")
+    return content
+
+
+def count_nodes(value: Any, limit: int) -> int:
+    """How many values nested lists and mappings hold, counted up to just beyond `limit`."""
+    waiting, count = [value], 0
+    while waiting and count <= limit:
+        found = waiting.pop()
+        count += 1
+        if isinstance(found, dict):
+            waiting += [*found.keys(), *found.values()][:limit + 1]
+        elif isinstance(found, (list, tuple, set)):
+            waiting += list(found)[:limit + 1]
+    return count
