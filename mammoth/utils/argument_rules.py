@@ -28,7 +28,8 @@ def refuse_incompatible(model: str, model_class: type, dataset: str, dataset_cla
 
 def broken_rule(args: Namespace, dataset_class: type, model_class: type) -> str | None:
     """The first rule that the arguments break, as a sentence; None when all is well."""
-    checks = (_sizes, _shares, _optimiser, _fitting, _joint, _checkpoints, _general_continual)
+    checks = (_sizes, _shares, _optimiser, _fitting, _joint, _checkpoints, _general_continual,
+              _closed_form)
     for check in checks:
         for message in check(args, dataset_class, model_class):
             return message
@@ -105,3 +106,14 @@ def _general_continual(args: Namespace, dataset: type, model: type) -> Iterator[
     if args.enable_other_metrics or args.noise_rate:
         yield (f"{args.dataset} is a stream without tasks: leave out --enable_other_metrics and "
                "--noise_rate.")
+
+
+def _closed_form(args: Namespace, dataset: type, model: type) -> Iterator[str]:
+    if getattr(model, "TRAINS_BY_GRADIENT", True):
+        return
+    for name in ("lr", "lr_scheduler"):
+        if args.conf_sources.get(name) == "command line":
+            yield f"{args.model} is solved in closed form: leave out --{name}."
+    if args.n_epochs != 1 or args.fitting_mode == "early_stopping":
+        yield (f"{args.model} is solved in closed form and sees every sample once: use --n_epochs "
+               "1 and leave out --fitting_mode early_stopping.")

@@ -34,6 +34,7 @@ class ContinualModel(nn.Module):
     NAME: str
     COMPATIBILITY: list[str]
     AVAIL_OPTIMS = ["sgd", "adam", "adamw"]
+    TRAINS_BY_GRADIENT = True  # False: solved in closed form, without learning rate and epochs
     LEARNS_EACH_TASK = True  # False for bounds that train at the end: transfer means nothing then
 
     @staticmethod
