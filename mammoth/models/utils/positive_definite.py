@@ -17,6 +17,6 @@ def solve_positive(matrix: torch.Tensor, right: torch.Tensor, remedy: str) -> to
     """
     factor, failed = torch.linalg.cholesky_ex(matrix)
     if failed:
-        raise RunError(f"The features are linearly dependent, so there is no unique solution; raise "
-                       f"{remedy}.")
+        raise RunError(f"The features are linearly dependent, so there is no unique solution; "
+                       f"raise {remedy}.")
     return torch.cholesky_solve(right, factor)
