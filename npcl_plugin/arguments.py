@@ -11,11 +11,11 @@ from npcl_plugin.contract import add_rehearsal_args, bool01, number
 from npcl_plugin.inference import HeadInference
 from npcl_plugin.objective import Reduction
 from npcl_plugin.settings import published, read_settings
+from npcl_plugin.terms import TERMS
 
-PER_SETTING = ("alpha", "beta", "gamma", "delta", "divergence", "latents_from", "one_pass",
-               "latent_size", "np_depth", "decoder_depth", "np_norm", "attention_heads", "warmup",
-               "head_inference", "task_marginal", "head_contrast", "dark_replay",
-               "residual_decoder")
+PER_SETTING = (*(term.weight for term in TERMS if term.weight), "divergence", "latents_from",
+               "one_pass", "latent_size", "np_depth", "decoder_depth", "np_norm",
+               "attention_heads", "warmup", "head_inference", "residual_decoder")
 # Domain-IL's published rate of 0.2 has no room for a second loss on the logits: with these
 # extensions some seeds diverged under the paper's cap of 10000, and none under these.
 DOMAIN_IL_CAPS = {"task_marginal": 2.0, "dark_replay": 0.5}
@@ -34,10 +34,9 @@ def add_arguments(parser: Any) -> None:
 
 def _add_objective(parser: Any) -> None:
     add = parser.add_argument
-    add("--alpha", type=WEIGHT, help="weight of D^t (paper: α)")
-    add("--beta", type=WEIGHT, help="weight of D^G (paper: β)")
-    add("--gamma", type=WEIGHT, help="weight of the global regulariser GR (paper: γ); 0 ablates it")
-    add("--delta", type=WEIGHT, help="weight of the task regulariser TR (paper: δ); 0 ablates it")
+    for term in TERMS:
+        if term.weight:
+            add(f"--{term.weight}", type=WEIGHT, help=term.help)
     add("--divergence", choices=get_args(Reduction),
         help="how divergences are summed: sum = over units and tasks; sample = over units, tasks "
              "weighted by their samples (equation 8); mean = the same, averaged over units")
@@ -95,12 +94,6 @@ def _add_sampling(parser: Any) -> None:
 
 def _add_extensions(parser: Any) -> None:
     add = parser.add_argument
-    add("--task_marginal", type=WEIGHT,
-        help="ours: weight of -log mean_t p(y|x,z^t), the likelihood with the task unknown")
-    add("--head_contrast", type=WEIGHT,
-        help="ours: weight of the pull of wrong heads' outputs towards uniform")
-    add("--dark_replay", type=WEIGHT,
-        help="ours: weight of the squared distance to the mean logits stored with a sample")
     add("--residual_decoder", type=bool01,
         help="ours: add the backbone's own classifier to the logits")
     add("--extension_draws", type=SIZE, default=4,

@@ -1,6 +1,7 @@
 """The terms of the loss (paper, equations 5 to 8) and of our four extensions.
 
-Every function returns a scalar; weights are applied where the terms are summed (`total`).
+Every function returns a scalar; which of them make up the loss, and their weights, is declared
+in `terms.py`.
 Where the paper is silent: KL is closed-form; the JS divergence, which has no closed form
 between Gaussians, is replaced by `gaussians.js`.
 """
@@ -103,9 +104,3 @@ def head_contrast(logits: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
 def dark_replay(logits: torch.Tensor, stored: torch.Tensor) -> torch.Tensor:
     """Ours: squared distance of the mean logits over the draws (S, B, C) to stored (B, C)."""
     return F.mse_loss(logits.mean(0), stored)
-
-
-def total(terms: dict[str, torch.Tensor], weights: dict[str, float]) -> torch.Tensor:
-    """Equation 8: the weighted sum of the terms; cross-entropy has weight 1."""
-    values = torch.stack(list(terms.values()))
-    return values @ values.new_tensor([weights.get(name, 1.0) for name in terms])

@@ -8,12 +8,11 @@ Equations 4 to 9 of the paper. Where the paper is silent or contradicts itself:
 """
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.nn.utils import clip_grads_with_norm_
 
-from npcl_plugin import objective
 from npcl_plugin.arguments import add_arguments, fill
 from npcl_plugin.context import ContextSet, covering_rows
 from npcl_plugin.contract import (
@@ -25,24 +24,9 @@ from npcl_plugin.contract import (
 )
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.inference import Prediction, Predictor, evaluating
-from npcl_plugin.network import Draws, NPNetwork, Plan, TrainingPass
+from npcl_plugin.network import Draws, NPNetwork, Plan
 from npcl_plugin.tasks import class_ends, task_ids_of, tasks_of
-
-WEIGHT_OF = {"d_task": "alpha", "d_global": "beta", "gr": "gamma", "tr": "delta",
-           "task_marginal": "task_marginal", "head_contrast": "head_contrast",
-           "dark_replay": "dark_replay"}
-
-
-class Targets(NamedTuple):
-    """Stream, its context and replay, in this order."""
-
-    x: torch.Tensor  # (B, F)
-    labels: torch.Tensor  # (B,)
-    tasks: torch.Tensor  # (B,)
-    sets: torch.Tensor  # (B,) 1 for replay if it is a set of its own, else 0
-    context: torch.Tensor  # (m,)
-    replayed: int  # how many of the rows, the last ones, come from the buffer
-    stored: torch.Tensor | None  # (replayed, C) logits stored with them
+from npcl_plugin.terms import Loss, Step, Targets
 
 
 @register_model("npcl")
@@ -77,6 +61,7 @@ class NPCL(ContinualModel):
             bool(args.residual_decoder), args.decoder_depth))
         super().__init__(net, loss, args, transform, dataset)
         self.class_ends = ends
+        self.objective = Loss(args, net.plan)
         self.steps = 0
         self.buffer = Buffer(args.buffer_size, device="cpu")
         self.context = ContextSet()
@@ -99,8 +84,8 @@ class NPCL(ContinualModel):
             targets.x, targets.labels, targets.tasks, targets.context,
             Draws(args.n_global, args.n_task), targets.sets, args.latents_from == "context",
             int(self.net.n_heads) if args.noisy_context else 0)
-        values = self.step(self.elbo_terms(targets, out) | self.extension_terms(targets, out)
-                           | self.regularisers(targets, out))
+        values = self.descend(*self.objective(Step(self.net, args, targets, out,
+                                                   self.current_task)))
         stored = {}
         if args.dark_replay:
             stored["logits"] = out.logits.detach()[:, :len(labels)].mean(0)  # (B, C)
@@ -132,55 +117,8 @@ class NPCL(ContinualModel):
         x = self.net.features(torch.cat(images))  # (B, F)
         return Targets(x, labels, tasks, sets, context, replayed, stored)
 
-    def elbo_terms(self, targets: Targets, out: TrainingPass) -> dict[str, torch.Tensor]:
-        """What equation 8 sums over stream and replay."""
-        args = self.args
-        terms = {"ce": objective.cross_entropy(out.logits, targets.labels)}
-        if out.posterior_task is not None and args.alpha:
-            terms["d_task"] = objective.task_divergence(
-                out.posterior_task, out.prior_task, out.cells, args.divergence)
-        if out.posterior_global is not None and args.beta:
-            terms["d_global"] = objective.global_divergence(
-                out.posterior_global, out.prior_global, out.cells, args.divergence)
-        return terms
-
-    def extension_terms(self, targets: Targets, out: TrainingPass) -> dict[str, torch.Tensor]:
-        """Ours: what looks at all heads of a target's set, and at stored logits."""
-        args, terms = self.args, {}
-        if targets.stored is not None:
-            terms["dark_replay"] = objective.dark_replay(
-                out.logits[:, -targets.replayed:], targets.stored)
-        if not self.HAS_TASK or not (args.task_marginal or args.head_contrast):
-            return terms
-        every = self.net.decode(targets.x, out.r, out.z[:args.extension_draws])  # (K, S, B, C)
-        present = out.cells.sets.unsqueeze(1) == targets.sets  # (K, B)
-        if args.task_marginal:
-            terms["task_marginal"] = objective.task_marginal(every, targets.labels, present)
-        if args.head_contrast:
-            own = torch.arange(len(present), device=present.device).unsqueeze(1) == out.cells.cell
-            terms["head_contrast"] = objective.head_contrast(every, present & ~own)
-        return terms
-
-    def regularisers(self, targets: Targets, out: TrainingPass) -> dict[str, torch.Tensor]:
-        """GR and TR: on replayed samples only, from the second task on."""
-        args, memory, cells, terms = self.args, self.net.memory, out.cells, {}
-        if not targets.replayed or self.current_task == 0:
-            return terms
-        if args.gamma and out.posterior_global is not None:
-            terms["gr"] = objective.global_regulariser(  # the last set is the one with replay
-                out.posterior_global[-1], memory.globally(), args.divergence)
-        if args.delta and out.posterior_task is not None:
-            past = memory.recorded[cells.tasks] & (cells.sets == cells.n_sets - 1)  # (K,)
-            if past.any():
-                terms["tr"] = objective.task_regulariser(
-                    out.posterior_task, memory.of_tasks(cells.tasks), past,
-                    cells.count / targets.replayed, args.divergence)
-        return terms
-
-    def step(self, terms: dict[str, torch.Tensor]) -> dict[str, float]:
-        """Descend, unless something is not finite: then the weights stay as they were."""
-        weights = {name: float(getattr(self.args, arg)) for name, arg in WEIGHT_OF.items()}
-        loss = objective.total(terms, weights)
+    def descend(self, loss: torch.Tensor, terms: dict[str, torch.Tensor]) -> dict[str, float]:
+        """One step down, unless something is not finite: then the weights stay as they were."""
         numbers = torch.stack((loss, *terms.values())).detach().tolist()
         if all(map(math.isfinite, numbers)):
             self.opt.zero_grad()

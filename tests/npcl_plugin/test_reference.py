@@ -37,7 +37,7 @@ def fast_terms(out, labels, weights):
     if out.posterior_global is not None:
         terms["d_global"] = objective.global_divergence(out.posterior_global, out.prior_global,
                                                         out.cells, "sum")
-    return terms, objective.total(terms, weights)
+    return terms, sum(weights.get(name, 1.0) * value for name, value in terms.items())
 
 
 @pytest.mark.parametrize("kind, changes", CASES)

@@ -1,0 +1,192 @@
+"""The terms of the loss: each is declared here and nowhere else.
+
+A term has a name in the logs, an argument for its weight and a function of the training step. A
+new one is a function with `@term(...)` in this file and a line of YAML (`models/config/npcl.yaml`)
+for its weight: the command line and the loss read the list. What the terms compute is
+in `objective.py`.
+"""
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+
+from npcl_plugin import objective
+from npcl_plugin.network import NPNetwork, Plan, TrainingPass
+
+
+class Targets(NamedTuple):
+    """Stream, its context and replay, in this order."""
+
+    x: torch.Tensor  # (B, F)
+    labels: torch.Tensor  # (B,)
+    tasks: torch.Tensor  # (B,)
+    sets: torch.Tensor  # (B,) 1 for replay if it is a set of its own, else 0
+    context: torch.Tensor  # (m,)
+    replayed: int  # how many of the rows, the last ones, come from the buffer
+    stored: torch.Tensor | None  # (replayed, C) logits stored with them
+
+
+@dataclass
+class Step:
+    """What a term may look at: one training step, forwards."""
+
+    net: NPNetwork
+    args: Namespace
+    targets: Targets
+    out: TrainingPass
+    current_task: int
+
+    @cached_property
+    def past(self) -> torch.Tensor:
+        """Which cells are replayed samples of a task that the memory knows, (K,)."""
+        cells = self.out.cells
+        return self.net.memory.recorded[cells.tasks] & (cells.sets == cells.n_sets - 1)
+
+    @cached_property
+    def every_head(self) -> torch.Tensor:
+        """Logits of a few draws under the head of every cell, (K, S, B, C)."""
+        return self.net.decode(self.targets.x, self.out.r, self.out.z[:self.args.extension_draws])
+
+    @cached_property
+    def present(self) -> torch.Tensor:
+        """Which cells are in the target's own set, (K, B)."""
+        return self.out.cells.sets.unsqueeze(1) == self.targets.sets
+
+
+def always(step: Step) -> bool:
+    """At every step."""
+    return True
+
+
+def with_memory(step: Step) -> bool:
+    """On replayed samples only, from the second task on."""
+    return step.targets.replayed > 0 and step.current_task > 0
+
+
+@dataclass(frozen=True)
+class Term:
+    """A part of the loss.
+
+    Attributes:
+        name: in the logs.
+        function: a scalar, given the step.
+        weight: the argument that weighs it, None for a fixed 1; the term is left out at 0.
+        help: of that argument.
+        fits: whether a neural process has what the term is about; asked once.
+        when: whether it takes part in a step.
+    """
+
+    name: str
+    function: Callable[[Step], torch.Tensor]
+    weight: str | None
+    help: str
+    fits: Callable[[Plan], bool]
+    when: Callable[[Step], bool]
+
+    def weight_in(self, args: Namespace) -> float:
+        """The weight that the arguments give it."""
+        return 1.0 if self.weight is None else float(getattr(args, self.weight))
+
+
+TERMS: list[Term] = []
+
+
+def term(name: str, *, weight: str | None = None, help: str = "",  # noqa: A002
+         fits: Callable[[Plan], bool] = lambda plan: True,
+         when: Callable[[Step], bool] = always) -> Callable[
+             [Callable[[Step], torch.Tensor]], Callable[[Step], torch.Tensor]]:
+    """Declare the decorated function as a term; see `Term`."""
+    def declare(function: Callable[[Step], torch.Tensor]) -> Callable[[Step], torch.Tensor]:
+        TERMS.append(Term(name, function, weight, help, fits, when))
+        return function
+
+    return declare
+
+
+class Loss:
+    """Equation 8: the weighted sum of the terms that the arguments ask for.
+
+    Args:
+        args: with every term's weight.
+        plan: of the neural process.
+    """
+
+    def __init__(self, args: Namespace, plan: Plan) -> None:
+        weights = [(each, each.weight_in(args)) for each in TERMS if each.fits(plan)]
+        self.weighted = [(each, weight) for each, weight in weights if weight]
+
+    def __call__(self, step: Step) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """The loss and the terms that it is made of."""
+        present = [(each, weight) for each, weight in self.weighted if each.when(step)]
+        terms = {each.name: each.function(step) for each, _ in present}
+        values = torch.stack(list(terms.values()))
+        return values @ values.new_tensor([weight for _, weight in present]), terms
+
+
+@term("ce")
+def cross_entropy(step: Step) -> torch.Tensor:
+    """-E_q [log p(y | x, z)] of equation 5."""
+    return objective.cross_entropy(step.out.logits, step.targets.labels)
+
+
+@term("d_task", weight="alpha", help="weight of D^t (paper: α)", fits=lambda plan: plan.has_task)
+def task_divergence(step: Step) -> torch.Tensor:
+    """D^t of equation 5."""
+    out = step.out
+    return objective.task_divergence(out.posterior_task, out.prior_task, out.cells,
+                                     step.args.divergence)
+
+
+@term("d_global", weight="beta", help="weight of D^G (paper: β)",
+      fits=lambda plan: plan.has_global)
+def global_divergence(step: Step) -> torch.Tensor:
+    """D^G of equation 5."""
+    out = step.out
+    return objective.global_divergence(out.posterior_global, out.prior_global, out.cells,
+                                       step.args.divergence)
+
+
+@term("dark_replay", weight="dark_replay", when=lambda step: step.targets.replayed > 0,
+      help="ours: weight of the squared distance to the mean logits stored with a sample")
+def dark_replay(step: Step) -> torch.Tensor:
+    """Ours: the mean logits over the draws stay what they were when the sample was stored."""
+    targets = step.targets
+    return objective.dark_replay(step.out.logits[:, -targets.replayed:], targets.stored)
+
+
+@term("task_marginal", weight="task_marginal", fits=lambda plan: plan.has_task,
+      help="ours: weight of -log mean_t p(y|x,z^t), the likelihood with the task unknown")
+def task_marginal(step: Step) -> torch.Tensor:
+    """Ours: train what inference uses."""
+    return objective.task_marginal(step.every_head, step.targets.labels, step.present)
+
+
+@term("head_contrast", weight="head_contrast", fits=lambda plan: plan.has_task,
+      help="ours: weight of the pull of wrong heads' outputs towards uniform")
+def head_contrast(step: Step) -> torch.Tensor:
+    """Ours: a wrong head shall not be sure."""
+    present, cell = step.present, step.out.cells.cell
+    own = torch.arange(len(present), device=present.device).unsqueeze(1) == cell
+    return objective.head_contrast(step.every_head, present & ~own)
+
+
+@term("gr", weight="gamma", fits=lambda plan: plan.has_global, when=with_memory,
+      help="weight of the global regulariser GR (paper: γ); 0 ablates it")
+def global_regulariser(step: Step) -> torch.Tensor:
+    """Equation 6; the last set is the one with replay."""
+    return objective.global_regulariser(step.out.posterior_global[-1],
+                                        step.net.memory.globally(), step.args.divergence)
+
+
+@term("tr", weight="delta", fits=lambda plan: plan.has_task,
+      when=lambda step: with_memory(step) and bool(step.past.any()),
+      help="weight of the task regulariser TR (paper: δ); 0 ablates it")
+def task_regulariser(step: Step) -> torch.Tensor:
+    """Equation 7, for past tasks among the replayed samples."""
+    out, targets = step.out, step.targets
+    return objective.task_regulariser(out.posterior_task,
+                                      step.net.memory.of_tasks(out.cells.tasks), step.past,
+                                      out.cells.count / targets.replayed, step.args.divergence)

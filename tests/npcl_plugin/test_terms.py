@@ -1,0 +1,47 @@
+"""The loss is made of the terms that are declared, with the weights that the arguments give."""
+from argparse import ArgumentParser, Namespace
+
+import pytest
+import torch
+
+from npcl_plugin import arguments, terms
+from npcl_plugin.network import Plan
+from npcl_plugin.terms import TERMS, Loss, term
+
+WEIGHTS = {each.weight: 0.5 for each in TERMS if each.weight}
+
+
+@pytest.fixture
+def declared(monkeypatch):
+    """A list of terms of the test's own."""
+    monkeypatch.setattr(terms, "TERMS", list(TERMS))
+    return terms.TERMS
+
+
+def test_a_term_is_one_declaration(declared, monkeypatch):
+    @term("size", weight="shrink", help="weight of the size", when=lambda step: step.late)
+    def size(step):
+        return torch.tensor(3.0)
+
+    monkeypatch.setattr(arguments, "TERMS", declared)
+    parser = ArgumentParser()
+    arguments._add_objective(parser)
+    args = parser.parse_args(["--shrink", "0.25"])
+    loss = Loss(Namespace(**(WEIGHTS | {"shrink": args.shrink})), Plan(3, 5))
+    loss.weighted = [pair for pair in loss.weighted if pair[0].name == "size"]
+    total, parts = loss(Namespace(late=True))
+    assert (float(total), float(parts["size"])) == (0.75, 3.0)
+
+
+def test_a_weight_of_0_and_a_missing_latent_leave_a_term_out():
+    def names(plan, **weights):
+        return {each.name for each, _ in Loss(Namespace(**(WEIGHTS | weights)), plan).weighted}
+
+    assert names(Plan(3, 5)) == {each.name for each in TERMS}
+    assert names(Plan(3, 5), gamma=0) == {each.name for each in TERMS} - {"gr"}
+    assert names(Plan(1, 5, has_task=False)) == {"ce", "d_global", "gr", "dark_replay"}
+    assert names(Plan(3, 5, has_global=False)) == {each.name for each in TERMS} - {"d_global", "gr"}
+
+
+def test_no_two_terms_share_a_name_or_a_weight():
+    assert len({each.name for each in TERMS}) == len(TERMS) == len(WEIGHTS) + 1
