@@ -47,6 +47,8 @@ def parse_args(cmd: Sequence[str] | None = None) -> Namespace:
         raise SystemExit(0)
     args = builder.parse()
     args.conf_sources = builder.sources
+    if builder.dataset_fields:  # what a variant changes besides arguments decides numbers too
+        args.dataset_fields = builder.dataset_fields
     complete_args(args)
     check_args(args, builder.dataset_class, builder.model_class)
     return args

@@ -3,11 +3,14 @@
 Works with this project's harness and, unmodified, with an upstream checkout. Names are looked
 up when they are used, so importing the plugin costs nothing and pure parts work without either.
 """
+import contextlib
+import functools
 import importlib
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 _HOME = {
@@ -17,7 +20,6 @@ _HOME = {
     "register_backbone": "backbone",
     "get_backbone_class": "backbone",
     "Buffer": "utils.buffer",
-    "add_rehearsal_args": "utils.args",
     "apply_transform": "utils.augmentations",
     "bool01": "utils",
     "get_dataset": "datasets",
@@ -62,19 +64,45 @@ def offer(models: Mapping[str, str], backbones: Mapping[str, str]) -> None:
                 importlib.import_module(module)  # its decorators register
 
 
-def mend_torchvision() -> None:
-    """Before torchmetrics imports torchvision: make PyPI's CUDA build work beside a CPU torch.
+def resolves_settings() -> bool:
+    """Whether the harness gives every argument its value before a model is built, as ours does."""
+    return hasattr(importlib.import_module("models"), "REGISTRY")
 
-    Our harness knows how. Its file is run without importing the harness, which would put itself
-    before an upstream checkout on the path; without it, torchvision works or it does not.
+
+def resolver() -> ModuleType:
+    """The harness's module that reads settings files; it needs nothing else of the harness."""
+    return _harness_file("settings")
+
+
+@functools.cache
+def _harness_file(name: str) -> ModuleType:
+    """A self-sufficient module of our harness, also where another harness is in use.
+
+    It is run by itself: importing the harness would put it before an upstream checkout on the
+    path.
+
+    Raises:
+        ModuleNotFoundError: our harness is neither installed nor beside the plugin.
     """
-    harness = None if "torchvision" in sys.modules else find_spec("mammoth")
-    for folder in (harness.submodule_search_locations or ()) if harness else ():
-        path = Path(folder, "utils", "torchvision_compat.py")
+    found = find_spec("mammoth")
+    folders = list(found.submodule_search_locations or ()) if found else []
+    for folder in (*folders, Path(__file__).resolve().parents[1] / "mammoth"):
+        path = Path(folder, "utils", f"{name}.py")
         if path.is_file():
-            spec = spec_from_file_location("npcl_torchvision_compat", path)
+            spec = spec_from_file_location(f"npcl_harness_{name}", path)
+            assert spec is not None and spec.loader is not None
             module = sys.modules[spec.name] = module_from_spec(spec)
             spec.loader.exec_module(module)
+            return module
+    raise ModuleNotFoundError(f"The plugin needs mammoth/utils/{name}.py of its own project; "
+                              "install the project or keep the plugin beside it.")
+
+
+def mend_torchvision() -> None:
+    """Before torchmetrics imports torchvision: make PyPI's CUDA build work beside a CPU torch."""
+    if "torchvision" not in sys.modules:
+        with contextlib.suppress(ModuleNotFoundError):  # then torchvision works or it does not
+            _harness_file("torchvision_compat")
 
 
 def number(kind: type, **bounds: float) -> Any:

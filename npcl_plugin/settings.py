@@ -1,6 +1,64 @@
-"""The settings files of the family (`models/config/*.yaml`), read without any harness."""
+"""The family's settings files (`models/config/*.yaml`) where the harness does not resolve them.
+
+Our harness resolves settings before a model is built. Upstream's does not know our files: there,
+an argument that nobody typed stays None until `complete` gives it the value that our harness
+would have given it.
+"""
+import argparse
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from npcl_plugin.contract import resolver, usage_error
+
+FOLDER = Path(__file__).resolve().parent / "models" / "config"
+_NEVER_POSTPONED = ("help", "buffer_size", "minibatch_size")
+_postponed: dict[str, tuple[argparse.Action, Any, bool]] = {}
+
+
+def postpone(actions: Iterable[argparse.Action]) -> None:
+    """Let the arguments be None until `complete`, so that what was typed can be told apart."""
+    for action in actions:
+        if action.dest not in _NEVER_POSTPONED:
+            _postponed[action.dest] = (action, action.default, action.required)
+            action.default, action.required = None, False
+
+
+def resolved(model: str, *, dataset: str, setting: str, buffer_size: int | None,
+             typed: Mapping[str, Any], which: str = "default") -> dict[str, Any]:
+    """argument -> value of the settings files, for what was not typed."""
+    files = resolver()
+    query = files.Query(model, dataset.replace("_", "-"), setting, buffer_size, which)
+    try:
+        layers = files.file_layers(FOLDER / f"{model.replace('-', '_')}.yaml", query, read_settings)
+    except files.SettingsError as error:
+        raise usage_error(str(error)) from error
+    return {name: value for name, (value, _) in files.fold(layers, typed).items()
+            if name not in typed}
+
+
+def complete(args: Namespace, model: str, dataset: Any) -> None:
+    """Give every postponed argument that nobody typed its value, in place.
+
+    Raises:
+        UsageError: no settings file names a value that is needed.
+    """
+    typed = {name: getattr(args, name) for name in _postponed
+             if getattr(args, name, None) is not None}
+    found = resolved(model, dataset=dataset.NAME, setting=dataset.SETTING,
+                     buffer_size=args.buffer_size, typed=typed)
+    for name, (action, default, required) in _postponed.items():
+        if name in typed:
+            continue
+        value = found.get(name, default)
+        if value is None and required:
+            raise usage_error(f"--{name} is needed: the settings of {model} name no value of it "
+                              f"for {dataset.NAME}; give one.")
+        setattr(args, name, action.type(value) if value is not None and callable(action.type)
+                else value)
+    # Upstream has overwritten --minibatch_size with --batch_size by now.
+    args.minibatch_size = args.batch_size if args.replay_size is None else args.replay_size
 
 
 def read_settings(path: Path) -> dict[Any, Any]:
@@ -8,13 +66,3 @@ def read_settings(path: Path) -> dict[Any, Any]:
     import yaml
 
     return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def published(path: Path, dataset: str, buffer_size: int | None) -> dict[str, Any]:
-    """The settings for a benchmark; of several buffer sizes the nearest in ratio."""
-    chosen = read_settings(path).get(dataset.replace("_", "-")) or {}
-    sizes = [key for key in chosen if isinstance(key, int)]
-    found = {k: v for k, v in chosen.items() if not isinstance(k, int) and k != "source"}
-    if sizes and buffer_size:
-        found.update(chosen[min(sizes, key=lambda s: max(s / buffer_size, buffer_size / s))])
-    return found

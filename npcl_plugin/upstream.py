@@ -9,10 +9,11 @@ import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from npcl_plugin import BACKBONES, MODELS
-from npcl_plugin.contract import offer
-from npcl_plugin.settings import published, read_settings
+from npcl_plugin.contract import offer, resolver
+from npcl_plugin.settings import FOLDER, read_settings, resolved
 
 HERE = Path(__file__).resolve().parent
 _MARK = "# Written by `python -m npcl_plugin link`; `unlink` removes it."
@@ -44,8 +45,8 @@ def published_flags(words: Sequence[str]) -> list[str]:
     model = (given.get("--model") or "").replace("-", "_")
     if model not in MODELS or "--dataset" not in given:
         return []
-    known = published(HERE / "models" / "config" / f"{model}.yaml", given["--dataset"],
-                      int(given.get("--buffer_size") or 0) or None)
+    known = resolved(model, dataset=given["--dataset"], setting="", typed={},
+                     buffer_size=int(given.get("--buffer_size") or 0) or None)
     return [word for name in _FLAG_OF_HARNESS if name in known and f"--{name}" not in given
             for word in (f"--{name}", str(known[name]))]
 
@@ -98,10 +99,25 @@ def _shims(checkout: Path) -> dict[Path, str]:
 
 
 def _settings(name: str) -> str:
-    """Our settings without what upstream's reader would take for an argument."""
+    """What upstream's reader needs of our settings: its own arguments, for each benchmark."""
     import yaml
 
-    content = read_settings(HERE / "models" / "config" / f"{name}.yaml")
-    benchmarks = {key: {k: v for k, v in value.items() if k != "source"}
-                  for key, value in content.items() if not key.endswith("-il")}
-    return f"{_MARK}\n{yaml.safe_dump(benchmarks, sort_keys=False)}"
+    return f"{_MARK}\n{yaml.safe_dump(harness_settings(name), sort_keys=False)}"
+
+
+def harness_settings(name: str) -> dict[str, dict[Any, Any]]:
+    """benchmark -> (buffer size ->) the arguments of the harness itself, without `extends`."""
+    files = resolver()
+    benchmarks: dict[str, set[int]] = {}
+    for _, content in files.file_chain(FOLDER / f"{name}.yaml", read_settings):
+        for benchmark, section in content.items():
+            if benchmark not in ("extends", "default", *files.SETTINGS):
+                sizes = {key for key in section if isinstance(key, int)}
+                benchmarks.setdefault(benchmark, set()).update(sizes)
+    found: dict[str, dict[Any, Any]] = {}
+    for benchmark, sizes in benchmarks.items():
+        values = {size: {key: value for key, value in resolved(
+            name, dataset=benchmark, setting="", buffer_size=size, typed={}).items()
+            if key in _FLAG_OF_HARNESS} for size in sorted(sizes) or [None]}
+        found[benchmark] = values.get(None) or values
+    return found

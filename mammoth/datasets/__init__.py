@@ -3,7 +3,8 @@ from pathlib import Path
 from typing import Any
 
 import utils.torchvision_compat  # noqa: F401  (costs nothing until torchvision is imported)
-from utils.registry import Registry, dashed
+from utils.registry import Registry
+from utils.settings import dashed
 
 _FOLDER = Path(__file__).parent
 REGISTRY = Registry("dataset", "datasets", _FOLDER, skip_args=("args",))

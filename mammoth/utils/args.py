@@ -44,11 +44,12 @@ class HelpFormatter(argparse.HelpFormatter):
         return {int: "N", float: "X", bool01: "0|1"}.get(action.type, "NAME")
 
     def _get_help_string(self, action: argparse.Action) -> str:
-        text = action.help or ""
-        if action.default in (None, False, argparse.SUPPRESS, []) or not action.option_strings \
-                or "default" in text:
+        text, default = action.help or "", action.default
+        if default is None or default in (argparse.SUPPRESS, []) or not action.option_strings \
+                or action.nargs == 0:
             return text
-        default = 1 if action.default is True else action.default
+        if isinstance(default, (bool, list)):
+            default = int(default) if isinstance(default, bool) else " ".join(map(str, default))
         return f"{text} (default: {default})".strip()
 
     def _expand_help(self, action: argparse.Action) -> str:
@@ -89,9 +90,12 @@ class ArgumentParser(argparse.ArgumentParser):
         Raises:
             UsageError: it does not fit the type or its range.
         """
-        several = isinstance(value, list) and action.nargs is not None
+        several = action.nargs in ("+", "*")
         kind = self._registry_get("type", action.type, action.type)
         try:
+            if isinstance(value, dict) or isinstance(value, list) != several:
+                raise ValueError(f"to be {'a list' if several else 'a single value'}, but got "
+                                 f"{value!r}")
             found = [kind(v) for v in (value if several else [value])]
         except (argparse.ArgumentTypeError, TypeError, ValueError) as error:
             said = str(error).removeprefix("expected the value ")

@@ -1,17 +1,14 @@
-"""Settings kept as YAML: published values beside the models, variants beside the datasets.
+"""Where settings are kept: a YAML file per method, and one per variant of a benchmark.
 
-`models/config/<model>.yaml` holds an optional `default` map and one map a dataset; in it,
-integer keys are buffer sizes and the key `source` says where the values come from.
+`utils.settings` says what a method's file may hold.
 """
-import math
 from pathlib import Path
 from typing import Any
 
 from utils.errors import UsageError
-from utils.registry import dashed
+from utils.settings import Layer, Query, SettingsError, dashed, file_layers
 
 ROOT = Path(__file__).resolve().parent.parent
-PUBLISHED = "published"
 
 
 def read_yaml(path: Path) -> dict[Any, Any]:
@@ -41,52 +38,20 @@ def model_config_path(model: str) -> Path | None:
     return None
 
 
-def model_settings(model: str, dataset: str, buffer_size: int | None, wanted: str,
-                   path: Path | None = None) -> tuple[dict[str, Any], str]:
-    """What a model's YAML says for this benchmark.
-
-    Args:
-        wanted: "base" (its `default` map only), "default" (published values where they exist,
-            the nearest buffer size if need be) or "best" (the exact entry must exist).
-        path: the YAML; looked up by the model's name when not given.
-
-    Returns:
-        The settings and a phrase that says where they come from.
+def method_layers(query: Query, path: Path | None) -> list[Layer]:
+    """What a method's settings file, and those it extends, say for a benchmark; weakest first.
 
     Raises:
-        UsageError: "best" is wanted and there is no entry.
+        UsageError: a file makes no sense, names a benchmark that does not exist, or lacks the
+            best settings where these are asked for.
     """
-    path = path or model_config_path(model)
-    content = {str(k): v for k, v in read_yaml(path).items()} if path else {}
-    settings = dict(content.get("default") or {})
-    label = f"{path.name}: default" if path else ""
-    if wanted == "base":
-        return settings, label
-    chosen = next((v for k, v in content.items() if dashed(k) == dashed(dataset)), None)
-    if chosen is None:
-        if wanted == "best":
-            raise UsageError(f"There are no published settings of {model} on {dataset}; give --lr "
-                             "and the rest yourself, without --model_config best.")
-        return settings, label
-    sizes = {key: value for key, value in chosen.items() if isinstance(key, int)}
-    source = chosen.get("source", PUBLISHED)
-    settings.update({k: v for k, v in chosen.items()
-                     if not isinstance(k, int) and k != "source"})
-    label = f"{source}: {dataset}"
-    if sizes and buffer_size is not None:
-        size = _nearest(buffer_size, sizes)
-        if size != buffer_size and wanted == "best":
-            raise UsageError(f"There are no published settings of {model} on {dataset} for buffer "
-                             f"size {buffer_size}; there are {', '.join(map(str, sorted(sizes)))}.")
-        settings.update(sizes[size] or {})
-        label += f", buffer {size}" + (f" (nearest to {buffer_size})" if size != buffer_size
-                                       else "")
-    return settings, label
+    from datasets import get_dataset_names
 
-
-def _nearest(size: int, sizes: dict[int, Any]) -> int:
-    """The entry whose buffer size is closest in ratio: 1000 is nearer to 500 than to 5120."""
-    return min(sizes, key=lambda known: abs(math.log(max(known, 1) / max(size, 1))))
+    try:
+        return file_layers(path, query, read_yaml, find=model_config_path,
+                           benchmarks=get_dataset_names(names_only=True))
+    except SettingsError as error:
+        raise UsageError(str(error)) from error
 
 
 def dataset_settings(dataset: str, variant: str | None) -> tuple[dict[str, Any], str]:

@@ -1,12 +1,21 @@
 """From a command line to a namespace in which every value knows where it came from.
 
-Weakest to strongest: the argument's own default, the benchmark's, its variant's, the
-method's (`set_defaults`), the published settings, a checkpoint's, the command line's.
+All settings are resolved here, before anything uses them. Weakest to strongest:
+
+    the argument's own default, or what the benchmark has instead
+    the method's default        (`set_defaults` in its parser, `default` in its YAML file)
+    the method in this setting  (`class-il`, `domain-il`)
+    the method on this benchmark
+    the method on this benchmark with this buffer size
+    a variant of the benchmark  (`--dataset_config`)
+    a checkpoint                (`--loadcheck`)
+    the command line
 """
 import argparse
+import copy
 import textwrap
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +29,13 @@ from utils.args import (
     given_on_command_line,
 )
 from utils.argument_rules import refuse_incompatible
-from utils.config import dataset_settings, model_config_path, model_settings
+from utils.config import dataset_settings, method_layers, model_config_path
 from utils.errors import UsageError
 from utils.loggers import plain_args
 from utils.plugins import add_plugin_arguments
+from utils.settings import Layer, Query, fold
 
 COMMAND_LINE = "command line"
-_CLASS_FIELDS = {"SETTING", "N_CLASSES_PER_TASK", "N_TASKS", "SIZE", "N_CLASSES", "AVAIL_SCHEDS",
-                 "MEAN", "STD", "TRANSFORM", "TEST_TRANSFORM"}
 _NOT_INHERITED = {"device", "resume", "loadcheck", "savecheck", "inference_only", "ckpt_name",
                   "start_from", "stop_after", "notes", "seed", "base_path", "results_path",
                   "checkpoint_path", "debug_mode", "non_verbose", "disable_log"}
@@ -95,10 +103,10 @@ class SettingsBuilder:
         self.parser = general_parser()
         model_defaults = self._add_model_args()
         add_dynamic_args(self.parser, f"Arguments of {self.dataset}", own_args)
+        self.dataset_fields: dict[str, Any] = {}  # what the variant changes besides arguments
         layers = self._layers(first, model_defaults, inherited)
         self._add_backbone_args(first, layers)
-        for label, values, strict in layers:
-            self._apply(label, values, strict)
+        self._apply(layers)
 
     def parse(self) -> Namespace:
         """Read the command line over all defaults; the namespace has `sources` too."""
@@ -108,13 +116,18 @@ class SettingsBuilder:
         # The size of the buffer chooses among published settings: what else is missing follows.
         for dest in sorted(needed, key=lambda dest: dest != "buffer_size"):
             if needed[dest].required and dest not in given_on_command_line(self.cmd, self.parser):
-                why = _MISSING_HINTS.get(dest, "{model} asks for it").format(
+                why = _MISSING_HINTS.get(dest, self._unnamed()).format(
                     model=self.model, dataset=self.dataset)
                 raise UsageError(f"--{dest} is needed: {why}; give one.")
         args = self.parser.parse_args(self.cmd)
         for dest in given_on_command_line(self.cmd, self.parser):
             self.sources[dest] = COMMAND_LINE
         return args
+
+    def _unnamed(self) -> str:
+        """Why an argument has no value, where the method's settings could have named one."""
+        file = self._settings_file()
+        return f"{file.name} names no value for {self.dataset}" if file else "{model} asks for it"
 
     def _check_unknown(self) -> None:
         """A mistyped flag is the mistake to name, before anything that it left missing."""
@@ -140,59 +153,81 @@ class SettingsBuilder:
         return dict(own._defaults)
 
     def _layers(self, first: Namespace, model_defaults: dict[str, Any],
-                inherited: dict[str, Any]) -> list[tuple[str, dict[str, Any], bool]]:
-        """(where from, values, whether an unknown name is an error), weakest first."""
+                inherited: dict[str, Any]) -> list[Layer]:
+        """All layers below the command line, weakest first."""
         from datasets.utils import default_args
 
-        wanted = "best" if first.load_best_args else first.model_config
-        size = first.buffer_size or model_defaults.get("buffer_size") \
-            or inherited.get("buffer_size")
-        published, label = model_settings(self.model, self.dataset, size, wanted,
-                                          self._settings_file())
-        variant_name = first.dataset_config or published.get("dataset_config")
-        variant, variant_label = dataset_settings(self.dataset, variant_name)
-        self.dataset_class.set_default_from_config(variant, self.parser)
-        kept = {k: v for k, v in inherited.items()
-                if k not in _NOT_INHERITED and k in self.parser.actions_by_dest()}
-        return [
-            (self.dataset, default_args(self.dataset_class), False),
-            (variant_label, {k: v for k, v in variant.items()
-                             if k.upper() not in _CLASS_FIELDS}, False),
-            (f"{self.model}'s default", model_defaults, False),
-            (label, published, True),
-            ("checkpoint", kept, False),
-        ]
+        self._own_defaults = Layer(f"{self.model}'s default", model_defaults)
+        query = Query(
+            self.model, self.dataset, getattr(self.dataset_class, "SETTING", ""),
+            first.buffer_size or model_defaults.get("buffer_size") or inherited.get("buffer_size"),
+            "best" if first.load_best_args else first.model_config)
+        self._method_layers = method_layers(query, self._settings_file())
+        variant = first.dataset_config or fold(self._method_layers, {}).get(
+            "dataset_config", (None, ""))[0]
+        known = self.parser.actions_by_dest()
+        kept = {k: v for k, v in inherited.items() if k not in _NOT_INHERITED and k in known}
+        return [Layer(self.dataset, default_args(self.dataset_class)), self._own_defaults,
+                *self._method_layers, self._variant_layer(variant), Layer("checkpoint", kept)]
+
+    def _variant_layer(self, name: str | None) -> Layer:
+        """The arguments of a benchmark's variant; its other fields are set on the class."""
+        content, label = dataset_settings(self.dataset, name)
+        self._class_attributes = set(dir(self.dataset_class))
+        arguments = self.dataset_class.set_default_from_config(content, self.parser)
+        self.dataset_fields = {k: v for k, v in content.items() if k not in arguments}
+        self._variant = Layer(label, arguments)
+        return self._variant
 
     def _settings_file(self) -> Path | None:
         """The model's YAML: in `models/config`, or beside the plugin that brings the model."""
         own = getattr(self.model_class, "CONFIG_PATH", None)
         return Path(own) if own else model_config_path(self.model)
 
-    def _add_backbone_args(self, first: Namespace, layers: list) -> None:
+    def _add_backbone_args(self, first: Namespace, layers: list[Layer]) -> None:
         from backbone import get_backbone_class
 
-        name = first.backbone
-        for _, values, _ in layers:
-            name = first.backbone or values.get("backbone") or name
+        name = first.backbone or fold(layers, {}).get("backbone", (None, ""))[0]
         if name is not None:
             _, own_args = get_backbone_class(name, return_args=True)
             add_dynamic_args(self.parser, f"Arguments of {name}", own_args)
 
-    def _apply(self, label: str, values: dict[str, Any], strict: bool) -> None:
+    def _apply(self, layers: list[Layer]) -> None:
+        """Make the resolved values the defaults of the parser."""
         actions = self.parser.actions_by_dest()
-        for name, value in values.items():
+        for layer in self._method_layers:
+            self._check_names(layer, self.model, actions)
+        self._check_names(self._variant, self.dataset, {*actions, *self._class_attributes})
+        switches = {layer.switch for layer in layers if layer.switch}
+        for name, (value, source) in fold(layers, self._typed(switches)).items():
             if name in actions:
-                self._default(actions[name], value, label)
-            elif strict:
-                raise UsageError(f"The settings of {self.model} ({label}) name `{name}`, which is "
-                                 f"no argument of {self.model}; mend the YAML file.")
+                self._default(actions[name], value, source)
 
-    def _default(self, action: argparse.Action, value: Any, label: str) -> None:
-        if value is not None and action.type is not None:
-            value = self.parser.converted(action, value, label)
-        action.default = value
+    @staticmethod
+    def _check_names(layer: Layer, owner: str, known: Collection[str]) -> None:
+        """A name that nothing reads is a mistake in the file."""
+        for name in (*layer.values, *([layer.switch] if layer.switch else [])):
+            if name not in known:
+                raise UsageError(f"The settings of {owner} ({layer.source}) name `{name}`, which "
+                                 f"is no argument of {owner}; mend the YAML file.")
+
+    def _typed(self, names: set[str]) -> dict[str, Any]:
+        """What the command line says of some arguments."""
+        if not names:
+            return {}
+        parser = ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+        for name in names:
+            action = copy.copy(self.parser.actions_by_dest()[name])
+            action.default, action.required = argparse.SUPPRESS, False
+            parser._add_action(action)
+        return vars(parser.parse_known_args(self.cmd)[0])
+
+    def _default(self, action: argparse.Action, value: Any, source: str) -> None:
+        """Make a value of a settings file the default, if it is one that could be typed."""
+        action.default = None if value is None else \
+            self.parser.converted(action, value, source)
         action.required = False
-        self.sources[action.dest] = label
+        self.sources[action.dest] = source
 
 
 def describe_settings(args: Namespace, sources: dict[str, str]) -> str:

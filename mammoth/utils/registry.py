@@ -14,13 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from utils.errors import UsageError
+from utils.settings import dashed
 
 _CLASS_NAME = re.compile(r"^[ \t]+NAME(?:\s*:\s*\w+)?\s*=\s*['\"]([\w\- ]+)['\"]", re.MULTILINE)
-
-
-def dashed(name: str) -> str:
-    """The spelling that names have everywhere: `er_ace` and `er-ace` are the same method."""
-    return name.strip().lower().replace("_", "-")
 
 
 def parsable_args(function: Callable, skip: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:

@@ -13,18 +13,20 @@ from typing import Any
 import torch
 from torch.nn.utils import clip_grads_with_norm_
 
-from npcl_plugin.arguments import add_arguments, fill
+from npcl_plugin.arguments import add_arguments
 from npcl_plugin.context import ContextSet, covering_rows
 from npcl_plugin.contract import (
     Buffer,
     ContinualModel,
     apply_transform,
     register_model,
+    resolves_settings,
     usage_error,
 )
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.inference import Prediction, Predictor, evaluating
 from npcl_plugin.network import Draws, NPNetwork, Plan
+from npcl_plugin.settings import complete
 from npcl_plugin.tasks import class_ends, task_ids_of, tasks_of
 from npcl_plugin.terms import Loss, Step, Targets
 
@@ -48,7 +50,8 @@ class NPCL(ContinualModel):
 
     def __init__(self, backbone: Any, loss: Any, args: Any, transform: Any,
                  dataset: Any = None) -> None:
-        fill(args, self.CONFIG_PATH, dataset.NAME, dataset.SETTING)
+        if not resolves_settings():
+            complete(args, self.NAME, dataset)
         if args.latent_size % args.attention_heads:
             raise usage_error(f"Expected --attention_heads to divide --latent_size, but got "
                               f"{args.attention_heads} and {args.latent_size}.")
@@ -105,8 +108,8 @@ class NPCL(ContinualModel):
         if self.class_ends:  # several tasks at once: each needs a context point
             context = covering_rows(tasks, len(context))
         sets, replayed, stored = torch.zeros_like(labels), 0, None
-        if not self.buffer.is_empty() and args.replay_size > 0:
-            replay = self.buffer.get_data(args.replay_size, transform=self.transform,
+        if not self.buffer.is_empty() and args.minibatch_size > 0:
+            replay = self.buffer.get_data(args.minibatch_size, transform=self.transform,
                                           device=self.device)
             images.append(replay[0])
             replayed, stored = len(replay[0]), replay[2] if args.dark_replay else None
@@ -152,10 +155,10 @@ class NPCL(ContinualModel):
     def measure(self, images: torch.Tensor, labels: torch.Tensor, tasks: torch.Tensor,
                 averages: RunningAverages) -> None:
         """Add the distributions of a batch, together with replay, to the averages."""
-        if not self.buffer.is_empty() and self.args.replay_size > 0:
+        if not self.buffer.is_empty() and self.args.minibatch_size > 0:
             # Chosen here rather than by get_data: upstream's draws from the global numpy
             # generator, from which later tasks are made.
-            rows = torch.randperm(len(self.buffer))[:self.args.replay_size]
+            rows = torch.randperm(len(self.buffer))[:self.args.minibatch_size]
             replay = self.buffer.get_data_by_index(rows, transform=self.transform,
                                                    device=self.device)
             images, labels = torch.cat((images, replay[0])), torch.cat((labels, replay[1]))

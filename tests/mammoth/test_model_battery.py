@@ -17,9 +17,10 @@ import torch
 import main
 from models import REGISTRY
 from utils.args import ArgumentParser
-from utils.config import model_settings
+from utils.config import method_layers, model_config_path
 from utils.interrupts import Interrupted
 from utils.model_state import capture, restore
+from utils.settings import Query, fold
 from utils.training import Experiment
 
 BENCHMARKS = {"class-il": "seq-digits", "task-il": "seq-digits", "domain-il": "perm-digits",
@@ -63,7 +64,9 @@ def command(name: str, benchmark: str, folder: Path, data: str) -> list[str]:
              "--n_epochs", "1", "--non_verbose", "1", "--disable_log", "1", "--base_path", data,
              "--results_path", str(folder), "--checkpoint_path", str(folder)]
     if benchmark == "mnist-360":  # few methods have settings of their own there
-        borrowed, _ = model_settings(name, "perm-digits", BUFFER_SIZE, "default")
+        layers = method_layers(Query(name, "perm-digits", "domain-il", BUFFER_SIZE),
+                               model_config_path(name))
+        borrowed = {key: value for key, (value, _) in fold(layers, {}).items()}
         words += [word for key, value in borrowed.items() if key != "n_epochs"
                   for word in (f"--{key}", str(value))]
     else:

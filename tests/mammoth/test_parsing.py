@@ -3,7 +3,6 @@ import pytest
 
 from main import parse_args
 from utils.args import check_no_duplicates
-from utils.config import model_settings
 from utils.errors import UsageError
 
 ER = ["--model", "er", "--dataset", "seq-cifar10", "--buffer_size", "200"]
@@ -115,33 +114,30 @@ def test_yaml_with_an_unknown_argument_is_an_error(tmp_path, monkeypatch):
         parse_args(["--model", "er", "--dataset", "seq-digits", "--buffer_size", "9"])
 
 
-def test_model_settings_merge_default_dataset_and_buffer(tmp_path):
-    path = tmp_path / "m.yaml"
-    path.write_text("default: {a: 1, b: 1}\nseq-x: {b: 2, 100: {c: 3}, 1000: {c: 4}}\n")
-    assert model_settings("m", "seq-x", 150, "default", path)[0] == {"a": 1, "b": 2, "c": 3}
-    assert model_settings("m", "seq-x", 1000, "best", path)[0]["c"] == 4
-    assert model_settings("m", "seq-x", 100, "base", path)[0] == {"a": 1, "b": 1}
-    assert model_settings("m", "other", 100, "default", path)[0] == {"a": 1, "b": 1}
-
-
 def test_every_shipped_yaml_names_only_arguments_that_exist():
     from datasets import REGISTRY as DATASETS
     from models import REGISTRY as MODELS
     from utils.config import model_config_path, read_yaml
+    from utils.plugins import load_plugins
+    from utils.settings import file_chain
 
+    load_plugins()
     checked = 0
     for model in MODELS.names():
-        path = model_config_path(model)
-        for dataset, entry in (read_yaml(path) if path else {}).items():
-            if dataset not in DATASETS.names():
-                continue
-            for size in [key for key in entry if isinstance(key, int)] or [200]:
+        path = getattr(MODELS[model], "CONFIG_PATH", None) or model_config_path(model)
+        sizes: dict[str, set[int]] = {}
+        for _, content in file_chain(path, read_yaml) if path else ():
+            for dataset in set(content) & set(DATASETS.names()):
+                sizes.setdefault(dataset, set()).update(
+                    key for key in content[dataset] or {} if isinstance(key, int))
+        for dataset, known in sizes.items():
+            for size in known or [200]:
                 words = ["--model", model, "--dataset", dataset]
                 if "--buffer_size" in MODELS[model].get_parser(_parser()).format_help():
                     words += ["--buffer_size", str(size)]
                 assert parse_args(words).lr > 0
                 checked += 1
-    assert checked > 60
+    assert checked > 90
 
 
 def _parser():
