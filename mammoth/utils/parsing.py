@@ -127,7 +127,11 @@ class SettingsBuilder:
     def _unnamed(self) -> str:
         """Why an argument has no value, where the method's settings could have named one."""
         file = self._settings_file()
-        return f"{file.name} names no value for {self.dataset}" if file else "{model} asks for it"
+        if file is None:
+            return "{model} asks for it"
+        if peek(self.cmd).model_config == "base":
+            return "--model_config base leaves out what {model} has for benchmarks"
+        return f"{file.name} names no value for {{dataset}}"
 
     def _check_unknown(self) -> None:
         """A mistyped flag is the mistake to name, before anything that it left missing."""
