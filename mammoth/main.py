@@ -9,6 +9,7 @@ import time
 import uuid
 from argparse import Namespace
 from collections.abc import Sequence
+from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 if sys.path[:1] != [_HERE]:
@@ -37,11 +38,8 @@ def parse_args(cmd: Sequence[str] | None = None) -> Namespace:
     if first.help and not (first.model and first.dataset):
         print_general_help(first)
         raise SystemExit(0)
-    inherited = {}
-    if first.loadcheck:
-        from utils.checkpoints import load_checkpoint
-        inherited = load_checkpoint(first.loadcheck, args_only=True)
-    builder = SettingsBuilder(cmd, inherited)
+    origin = _origin(first)
+    builder = SettingsBuilder(cmd, origin.settings() if origin else {})
     if first.help:
         print(builder.parser.format_help())
         raise SystemExit(0)
@@ -49,9 +47,23 @@ def parse_args(cmd: Sequence[str] | None = None) -> Namespace:
     args.conf_sources = builder.sources
     if builder.dataset_fields:  # what a variant changes besides arguments decides numbers too
         args.dataset_fields = builder.dataset_fields
-    complete_args(args)
+    if origin is not None:
+        origin.check({name: getattr(args, name) for name in builder.typed},
+                     builder.model_class.INFERENCE_ARGUMENTS)
+    complete_args(args, builder.dataset_class, origin)
     check_args(args, builder.dataset_class, builder.model_class)
+    if origin is not None:
+        origin.report_gaps(args, builder.typed)
     return args
+
+
+def _origin(first: Namespace) -> Any:
+    """The checkpoint that the command starts from, if any (`utils.inheritance.Origin`)."""
+    if first.resume in (None, "auto") and first.loadcheck is None:
+        return None
+    from utils.inheritance import find_origin
+
+    return find_origin(first)
 
 
 def print_general_help(first: Namespace) -> None:
@@ -74,18 +86,19 @@ def print_general_help(first: Namespace) -> None:
     print("\nexample: main.py --model er --dataset seq-digits --buffer_size 200")
 
 
-def complete_args(args: Namespace) -> None:
-    """Fill in what follows from the rest: replay size, seed, names of the run."""
+def complete_args(args: Namespace, dataset_class: type, origin: Any = None) -> None:
+    """Fill in what follows from the rest: replay size, network size, seed, names of the run."""
     import torch
 
-    from utils.identity import file_digest, run_key
+    from utils.identity import run_key
 
     if "minibatch_size" in args and args.minibatch_size is None:
         args.minibatch_size = args.batch_size
     if args.load_best_args:
         args.model_config = "best"
-    if args.loadcheck:
-        args.loadcheck_digest = file_digest(args.loadcheck)
+    complete_backbone_args(args, dataset_class)
+    if origin is not None:
+        args.loadcheck_digest = origin.weights_digest()
     args.conf_key = run_key(args)
     if args.seed is None:
         args.seed = torch.seed() % 2**31
@@ -95,11 +108,44 @@ def complete_args(args: Namespace) -> None:
         args.conf_sources["savecheck"] = "implied by --resume"
     args.conf_jobnum = str(uuid.uuid4())
     args.conf_timestamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    args.ckpt_name = checkpoint_name(args)
+    if origin is not None and args.resume:
+        args.loadcheck, args.ckpt_name = origin.path, origin.checkpoint_name()
+
+
+def complete_backbone_args(args: Namespace, benchmark: Any) -> None:
+    """The sizes that a network takes from the benchmark (its class or the benchmark itself)."""
+    import math
+
+    from backbone import get_backbone_class
+    from datasets.utils.continual_dataset import count_classes
+
+    known = get_backbone_class(args.backbone, return_args=True)[1] if args.backbone else ()
+    if "num_classes" in known and getattr(args, "num_classes", None) is None:
+        args.num_classes = count_classes(benchmark)
+    if "input_size" in known and "input_size" not in getattr(args, "conf_sources", {}) \
+            and getattr(benchmark, "SIZE", None) is not None:
+        channels = len(benchmark.MEAN) if getattr(benchmark, "MEAN", None) is not None else 1
+        args.input_size = math.prod(benchmark.SIZE) * channels
+
+
+def checkpoint_name(args: Namespace) -> str:
+    """What the checkpoints of this run are called, without the part that tells them apart.
+
+    Raises:
+        UsageError: `--ckpt_name` cannot be the beginning of a file's name.
+    """
+    from utils.checkpoint_schema import is_file_name
+
     prefix = f"{args.ckpt_name}_" if args.ckpt_name else ""
-    args.ckpt_name = "_".join(map(str, (
-        f"{prefix}{args.model}", args.dataset, args.dataset_config,
-        getattr(args, "buffer_size", 0), args.n_epochs, time.strftime("%Y%m%d-%H%M%S"),
-        args.conf_key)))
+    variant = "".join(c if c.isalnum() else "-" for c in str(args.dataset_config))
+    name = "_".join(map(str, (
+        f"{prefix}{args.model}", args.dataset, variant, getattr(args, "buffer_size", 0),
+        args.n_epochs, time.strftime("%Y%m%d-%H%M%S"), args.conf_key)))
+    if not is_file_name(name):
+        raise UsageError(f"Expected --ckpt_name to be the beginning of a file name (letters, "
+                         f"digits, . _ - , + =, at most 100 of them), but got `{args.ckpt_name}`.")
+    return name
 
 
 def check_args(args: Namespace, dataset_class: type, model_class: type) -> None:
@@ -122,9 +168,7 @@ def initialize(args: Namespace | None = None):
         (model, dataset, args)
     """
     args = parse_args() if args is None else args
-    import math
-
-    from backbone import get_backbone, get_backbone_class
+    from backbone import get_backbone
     from datasets import get_dataset
     from models import get_model
     from utils.conf import base_path, get_checkpoint_path, get_device, set_random_seed
@@ -134,12 +178,7 @@ def initialize(args: Namespace | None = None):
     get_checkpoint_path(args.checkpoint_path)
     set_random_seed(args.seed)
     dataset = get_dataset(args)
-    _, backbone_args = get_backbone_class(args.backbone, return_args=True)
-    if "num_classes" in backbone_args and getattr(args, "num_classes", None) is None:
-        args.num_classes = dataset.N_CLASSES
-    if "input_size" in backbone_args and "input_size" not in getattr(args, "conf_sources", {}):
-        channels = len(dataset.MEAN) if getattr(dataset, "MEAN", None) is not None else 1
-        args.input_size = math.prod(dataset.SIZE) * channels
+    complete_backbone_args(args, dataset)
     net = get_backbone(args)
     model = get_model(args, net, dataset.get_loss(), dataset.get_transform(), dataset)
     return model, dataset, args
@@ -156,7 +195,8 @@ def run(args: Namespace) -> dict:
         if done is not None:
             print(f"This run is finished already.\nResult: {done[0]}")
             return done[1]
-        _find_checkpoint(args)
+        if args.resume == "auto":
+            _find_checkpoint(args)
     model, dataset, args = initialize(args)
     if not args.non_verbose:
         print(describe_settings(args, args.conf_sources))
@@ -167,25 +207,21 @@ def run(args: Namespace) -> dict:
 
 def _find_checkpoint(args: Namespace) -> None:
     """`--resume`: point `--loadcheck` at the newest checkpoint, if there is one."""
-    from utils.checkpoints import load_checkpoint, newest_checkpoint
+    from utils.checkpoints import newest_checkpoint
     from utils.conf import get_checkpoint_path
+    from utils.inheritance import Origin, Purpose
 
     get_checkpoint_path(args.checkpoint_path)
-    if args.resume == "auto":
-        found = newest_checkpoint(args.conf_key)
-        if found is None:
-            print("Nothing to resume: no checkpoint of this command; starting afresh.",
-                  file=sys.stderr)
-            return
-        path, state = found
-    else:
-        path, state = args.resume, load_checkpoint(args.resume)
-    if "run" not in state:
-        raise UsageError(f"{path} was not written by this harness and holds weights only; use "
-                         "--loadcheck.")
-    args.loadcheck = str(path)
-    args.seed = state["args"]["seed"]
-    args.ckpt_name = state["args"]["ckpt_name"]
+    found = newest_checkpoint(args.conf_key)
+    if found is None:
+        print("Nothing to resume: no checkpoint of this command; starting afresh.",
+              file=sys.stderr)
+        return
+    path, state = found
+    origin = Origin(str(path), Purpose.RESUME, state["args"])
+    origin.check({"model": args.model, "dataset": args.dataset})
+    args.loadcheck, args.ckpt_name = origin.path, origin.checkpoint_name()
+    args.seed = origin.seed()
 
 
 def main(args: Namespace | None = None) -> dict:

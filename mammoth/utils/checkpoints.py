@@ -8,18 +8,22 @@ checksum, and are read with `weights_only=True`.
 import io
 import logging
 import re
+import warnings
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from utils.checkpoint_schema import fault, form
 from utils.conf import get_checkpoint_path, get_rng_state
 from utils.errors import UsageError
 from utils.files import atomic_write, with_checksum, without_checksum
 from utils.loggers import plain_args
-from utils.model_state import capture, decode, encode
+from utils.model_state import capture, decode, encode, restore
 
 _log = logging.getLogger("mammoth")
 
@@ -72,7 +76,7 @@ def save_checkpoint(name: str, args: Namespace, model: Any, progress: Progress, 
         The file's path.
     """
     state = capture(model)
-    content = {
+    content: dict[str, Any] = {
         "model": state.pop("weights"),
         "optimizer": model.opt.state_dict() if model.opt is not None else None,
         "scheduler": scheduler.state_dict() if scheduler is not None else None,
@@ -84,41 +88,90 @@ def save_checkpoint(name: str, args: Namespace, model: Any, progress: Progress, 
     }
     if "buffer" in state["stateful"]:
         content["buffer"] = model.buffer.serialize()
-    stream = io.BytesIO()
-    torch.save(content, stream)
+    content["run"]["form"] = form(content)
+    packed = io.BytesIO()
+    torch.save(content, packed)
     path = Path(get_checkpoint_path()) / f"{name}.pt"
-    atomic_write(path, with_checksum(stream.getvalue()))
+    atomic_write(path, with_checksum(packed.getvalue()))
     return path
 
 
-def load_checkpoint(path: str | Path, args_only: bool = False) -> dict[str, Any]:
+def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """Read and verify a checkpoint; nothing in it is executed.
 
     Raises:
         UsageError: it is missing, damaged, or no checkpoint.
     """
     path = Path(path)
-    try:
-        content = without_checksum(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"Cannot read the checkpoint {path}: {error.strerror}.") from error
+    content = without_checksum(_read(path))
     if content is None:
         raise UsageError(f"The checkpoint {path} is damaged (its checksum does not fit); use "
                          "another one.")
     try:
-        state = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
-    except (RuntimeError, EOFError, KeyError, ValueError, OSError, _unpickling_error()) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the reader about what it then refuses
+            state = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
+        wrong = fault(state)
+    except Exception as error:  # whatever a reader of arbitrary bytes may raise
         raise UsageError(f"{path} is no checkpoint that loads safely "
                          f"({type(error).__name__}); use one written by --savecheck.") from error
-    if not isinstance(state, dict):
-        raise UsageError(f"{path} holds a {type(state).__name__}, not a checkpoint.")
-    return dict(state.get("args") or {}) if args_only else state
+    if wrong:
+        raise UsageError(f"{path} is no whole checkpoint: {wrong}; use another one.")
+    return dict(state)
 
 
-def _unpickling_error() -> type[Exception]:
-    from pickle import UnpicklingError
+def _read(path: Path) -> bytes:
+    try:
+        if path.exists() and not path.is_file():
+            raise UsageError(f"Cannot read the checkpoint {path}: it is no regular file.")
+        return path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a path with a null byte
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"Cannot read the checkpoint {path}: {reason}.") from error
 
-    return UnpicklingError
+
+@contextmanager
+def restoring(path: str | Path | None) -> Iterator[None]:
+    """Around everything that is put back from a checkpoint: what does not fit is said so.
+
+    The form of a file was checked when it was read, but whether its parts fit this method, this
+    network and this benchmark only they can tell.
+
+    Raises:
+        UsageError: something did not fit.
+    """
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError,
+            RuntimeError, TypeError, ValueError) as error:
+        reason = (str(error).strip().splitlines() or [""])[0]
+        raise UsageError(f"The checkpoint {path} does not fit this method and benchmark "
+                         f"({type(error).__name__}: {reason}); use another one.") from error
+
+
+def learned_tasks(checkpoint: dict[str, Any]) -> int | None:
+    """How many tasks the method in a checkpoint has learned; None if the file does not say."""
+    if "run" in checkpoint:
+        return checkpoint["run"]["progress"]["position"]["task"]
+    results = checkpoint.get("results")
+    return len(results[0]) if results else None
+
+
+def restore_method(model: Any, dataset: Any, checkpoint: dict[str, Any]) -> None:
+    """The method as it was: weights, samples, counters, whatever of it the file has."""
+    run = checkpoint.get("run", {})
+    restore(model, {"weights": checkpoint.get("model", checkpoint),
+                    "plain": run.get("plain", {}), "stateful": run.get("stateful", {})})
+    if "run" in checkpoint:
+        if model.current_task != learned_tasks(checkpoint):
+            raise ValueError("method and progress are at different tasks")
+        return
+    if "buffer" in checkpoint:
+        model.load_buffer(checkpoint["buffer"])
+    learned = learned_tasks(checkpoint)
+    if learned:
+        model.count_classes(dataset, learned - 1)
+        model._current_task = learned
 
 
 def loader_state(loader: Any) -> Any:
@@ -155,17 +208,45 @@ def restore_loader(loader: Any, run: dict[str, Any], batch: int) -> None:
                          "an undisturbed run.")
 
 
+def load_optimizer(optimizer: Any, state: dict[str, Any]) -> None:
+    """Put an optimiser back; what it keeps of a parameter must have that parameter's shape."""
+    optimizer.load_state_dict(state)
+    for parameter, kept in optimizer.state.items():
+        for name, value in kept.items():
+            if torch.is_tensor(value) and value.ndim and value.shape != parameter.shape:
+                raise ValueError(f"`{name}` of the optimiser has shape {tuple(value.shape)}, not "
+                                 f"{tuple(parameter.shape)}")
+
+
+def load_scheduler(scheduler: Any, state: dict[str, Any] | None) -> None:
+    """Put a schedule of the learning rate back; torch's own loading takes anything."""
+    fresh = scheduler.state_dict()
+    if state is None or set(state) != set(fresh):
+        raise ValueError("it holds the state of another schedule of the learning rate")
+    scheduler.load_state_dict(state)
+
+
 def newest_checkpoint(key: str) -> tuple[Path, dict[str, Any]] | None:
     """The latest undamaged checkpoint of the run with this key; damaged ones are named."""
     folder = Path(get_checkpoint_path())
-    files = sorted(folder.glob(f"**/*_{key}_*.pt"), key=lambda p: p.stat().st_mtime_ns,
-                   reverse=True)
+    files = sorted(folder.glob(f"**/*_{key}_*.pt"), key=_time_of, reverse=True)
     for path in files:
         try:
-            return path, load_checkpoint(path)
+            state = load_checkpoint(path)
         except UsageError as error:
             _log.warning("%s The one before it is tried.", error)
+            continue
+        if state.get("run", {}).get("key") == key:
+            return path, state
+        _log.warning("%s holds another run than its name says. The one before it is tried.", path)
     return None
+
+
+def _time_of(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:  # removed meanwhile
+        return 0
 
 
 def forget_old_epochs(name: str, keep: int = 2) -> None:
@@ -173,5 +254,5 @@ def forget_old_epochs(name: str, keep: int = 2) -> None:
     pattern = re.compile(re.escape(name) + r"_\d+e\d+\.pt")
     files = [p for p in Path(get_checkpoint_path()).glob(f"{name}_*.pt")
              if pattern.fullmatch(p.name)]
-    for path in sorted(files, key=lambda p: p.stat().st_mtime_ns)[:-keep]:
+    for path in sorted(files, key=_time_of)[:-keep]:
         path.unlink(missing_ok=True)

@@ -59,12 +59,22 @@ def restore(model: nn.Module, state: dict[str, Any]) -> None:
                          f"same --model and --backbone ({str(error).splitlines()[-1].strip()})."
                          ) from error
     for name, value in state["plain"].items():
+        if not _is_data(model, name):
+            raise UsageError(f"The checkpoint holds `{name}`, which is no data of a "
+                             f"{type(model).__name__}; it was tampered with.")
         setattr(model, name, decode(value))
     for name, value in state["stateful"].items():
         if not hasattr(model, name):
             raise UsageError(f"The checkpoint holds `{name}`, which this {type(model).__name__} "
                              "does not have; use the version that wrote it.")
         getattr(model, name).load_state_dict(value)
+
+
+def _is_data(model: nn.Module, name: str) -> bool:
+    """Whether a checkpoint may set an attribute: not the harness's, and no function."""
+    declared = getattr(type(model), name, None)
+    return name not in _HARNESS and name not in nn.Module().__dict__ \
+        and not callable(declared) and not isinstance(declared, property)
 
 
 def _add_missing_children(model: nn.Module, weights: dict[str, torch.Tensor]) -> None:

@@ -7,6 +7,7 @@
 from typing import Any
 
 from main import initialize, parse_args
+from utils.checkpoints import load_checkpoint, restore_method, restoring
 from utils.parsing import SettingsBuilder
 
 
@@ -21,8 +22,17 @@ def _words(model: str | None, dataset: str | None, args: dict[str, Any]) -> list
 
 
 def load_runner(model: str, dataset: str, args: dict[str, Any] | None = None) -> tuple[Any, Any]:
-    """Build a method and a benchmark, ready for `train(model, dataset)`."""
-    return initialize(parse_args(_words(model, dataset, args or {})))[:2]
+    """Build a method and a benchmark, ready for `train(model, dataset)`.
+
+    With `loadcheck` the method is as it was trained, with its samples and at its task, and
+    answers (`model(images)`) at once; settings and seed are those of the checkpoint.
+    """
+    built, benchmark, settings = initialize(parse_args(_words(model, dataset, args or {})))
+    built.to(built.device)
+    if settings.loadcheck:
+        with restoring(settings.loadcheck):
+            restore_method(built, benchmark, load_checkpoint(settings.loadcheck))
+    return built, benchmark
 
 
 def get_avail_args(dataset: str, model: str, args: dict[str, Any] | None = None

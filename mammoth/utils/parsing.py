@@ -19,6 +19,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from utils import binary_to_boolean_type as bool01
 from utils.args import (
     ArgumentParser,
     add_dynamic_args,
@@ -36,9 +37,6 @@ from utils.plugins import add_plugin_arguments
 from utils.settings import Layer, Query, fold
 
 COMMAND_LINE = "command line"
-_NOT_INHERITED = {"device", "resume", "loadcheck", "savecheck", "inference_only", "ckpt_name",
-                  "start_from", "stop_after", "notes", "seed", "base_path", "results_path",
-                  "checkpoint_path", "debug_mode", "non_verbose", "disable_log"}
 _MISSING_HINTS = {
     "lr": "there is no published learning rate of {model} on {dataset}",
     "buffer_size": "{model} replays samples from a buffer",
@@ -50,6 +48,8 @@ def peek(cmd: Sequence[str]) -> Namespace:
     parser = ArgumentParser(add_help=False)
     add_initial_args(parser)
     parser.add_argument("--buffer_size", type=_size_or_none)
+    parser.add_argument("--resume", nargs="?", const="auto")
+    parser.add_argument("--inference_only", type=bool01, default=False)
     parser.add_argument("-h", "--help", action="store_true")
     for action in parser._actions:
         action.required = False
@@ -80,7 +80,7 @@ class SettingsBuilder:
 
     Args:
         cmd: the words after `main.py`.
-        checkpoint_args: arguments found in the file of `--loadcheck` (weaker than `cmd`).
+        checkpoint_args: what is taken over from a checkpoint (`utils.inheritance`).
     """
 
     def __init__(self, cmd: Sequence[str], checkpoint_args: dict[str, Any] | None = None) -> None:
@@ -108,6 +108,11 @@ class SettingsBuilder:
         self._add_backbone_args(first, layers)
         self._apply(layers)
 
+    @property
+    def typed(self) -> set[str]:
+        """The arguments on the command line."""
+        return given_on_command_line(self.cmd, self.parser)
+
     def parse(self) -> Namespace:
         """Read the command line over all defaults; the namespace has `sources` too."""
         check_no_duplicates(self.cmd, self.parser)
@@ -115,12 +120,12 @@ class SettingsBuilder:
         needed = self.parser.actions_by_dest()
         # The size of the buffer chooses among published settings: what else is missing follows.
         for dest in sorted(needed, key=lambda dest: dest != "buffer_size"):
-            if needed[dest].required and dest not in given_on_command_line(self.cmd, self.parser):
+            if needed[dest].required and dest not in self.typed:
                 why = _MISSING_HINTS.get(dest, self._unnamed()).format(
                     model=self.model, dataset=self.dataset)
                 raise UsageError(f"--{dest} is needed: {why}; give one.")
         args = self.parser.parse_args(self.cmd)
-        for dest in given_on_command_line(self.cmd, self.parser):
+        for dest in self.typed:
             self.sources[dest] = COMMAND_LINE
         return args
 
@@ -167,10 +172,10 @@ class SettingsBuilder:
             first.buffer_size or model_defaults.get("buffer_size") or inherited.get("buffer_size"),
             "best" if first.load_best_args else first.model_config)
         self._method_layers = method_layers(query, self._settings_file())
-        variant = first.dataset_config or fold(self._method_layers, {}).get(
+        variant = first.dataset_config or inherited.get("dataset_config") or fold(self._method_layers, {}).get(
             "dataset_config", (None, ""))[0]
         known = self.parser.actions_by_dest()
-        kept = {k: v for k, v in inherited.items() if k not in _NOT_INHERITED and k in known}
+        kept = {k: v for k, v in inherited.items() if k in known}
         return [Layer(self.dataset, default_args(self.dataset_class)), self._own_defaults,
                 *self._method_layers, self._variant_layer(variant), Layer("checkpoint", kept)]
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from utils.bounded import read_json
+from utils.checkpoint_schema import is_file_name
 from utils.errors import UsageError
 from utils.files import append_line, atomic_write, ensure_writable, write_json
 from utils.identity import Role, names_of
@@ -53,10 +54,10 @@ class RunFolder:
     """Writes one run's files; does nothing with `--disable_log 1`.
 
     Args:
-        name: the folder of an earlier process to go on in (relative to the results folder).
+        name: the folder of an earlier process to go on in, as its checkpoint has it.
 
     Raises:
-        UsageError: the results folder cannot be written.
+        UsageError: the results folder cannot be written, or the name is none of ours.
     """
 
     def __init__(self, args: Namespace, sources: dict[str, str], key: str,
@@ -64,7 +65,11 @@ class RunFolder:
         self.enabled = not args.disable_log
         root = results_folder(args)
         stamp = time.strftime("%Y%m%d-%H%M%S") + f"-{os.getpid()}"
-        self.name = name or f"runs/{args.dataset}/{args.model}/{stamp}_{key}"
+        above = f"runs/{args.dataset}/{args.model}/"
+        self.name = f"{above}{stamp}_{key}" if name is None else name
+        if not (self.name.startswith(above) and is_file_name(self.name.removeprefix(above))):
+            raise UsageError(f"The checkpoint says that its run's folder is {name!r}, which is "
+                             "none of this harness; it was tampered with.")
         self.path = root / self.name
         self._args, self._sources, self._key = args, sources, key
         if self.enabled:

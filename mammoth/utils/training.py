@@ -11,8 +11,13 @@ from utils.checkpoints import (
     Position,
     Progress,
     forget_old_epochs,
+    learned_tasks,
     load_checkpoint,
+    load_optimizer,
+    load_scheduler,
     restore_loader,
+    restore_method,
+    restoring,
     save_checkpoint,
     stream_fields,
 )
@@ -24,7 +29,6 @@ from utils.extensions import Extensions
 from utils.identity import run_key
 from utils.interrupts import Interrupted, StopRequest
 from utils.loggers import Logger, mean
-from utils.model_state import restore
 from utils.run_folder import RunFolder, peak_memory_mb
 from utils.schedulers import get_scheduler
 from utils.summary import close_run
@@ -64,7 +68,8 @@ class Experiment:
                                 checkpoint["run"]["folder"] if resuming else None)
         self.trackers = open_trackers(args, self.folder)
         if resuming:
-            self._resume(checkpoint)
+            with restoring(args.loadcheck):
+                self._resume(checkpoint)
         else:
             self._start(checkpoint)
         with self.stop:
@@ -76,28 +81,24 @@ class Experiment:
 
     def _start(self, checkpoint: dict[str, Any] | None) -> None:
         """Fresh, or from loaded weights (`--loadcheck`), or from a later task."""
+        self.model._current_task = 0  # `load_runner` may have loaded the checkpoint already
         for _ in range(self.args.start_from or 0):
             self.dataset.get_data_loaders()
             self.model.meta_begin_task(self.dataset)
             self.model.meta_end_task(self.dataset)
         self.progress.position = Position(task=self.args.start_from or 0)
         if checkpoint is not None:
-            self._load_state(checkpoint)
+            with restoring(self.args.loadcheck):
+                self._load_state(checkpoint)
         if self.args.enable_other_metrics:
             self.progress.random_accs = self._random_baseline()
 
     def _load_state(self, checkpoint: dict[str, Any]) -> None:
         """Weights, and the method's other state where the file has it."""
-        state = checkpoint.get("run", {})
-        current_task = self.model._current_task
-        restore(self.model, {"weights": checkpoint.get("model", checkpoint),
-                             "plain": state.get("plain", {}),
-                             "stateful": state.get("stateful", {})})
-        if self.args.start_from is None and not self.args.inference_only:
-            self.model._current_task = current_task
-        if "run" not in checkpoint and "buffer" in checkpoint:
-            self.model.load_buffer(checkpoint["buffer"])
-        if self.args.start_from and "results" in checkpoint:
+        restore_method(self.model, self.dataset, checkpoint)
+        if not self.args.inference_only:
+            self.model._current_task = self.args.start_from or 0
+        if self.args.start_from and checkpoint.get("results"):
             self.logger.accs, self.logger.masked_accs = (
                 rows[:self.args.start_from] for rows in checkpoint["results"][:2])
 
@@ -107,19 +108,16 @@ class Experiment:
         self.progress = Progress.from_dict(run["progress"])
         self.progress.resumed += 1
         position = self.progress.position
+        if position.task + position.inside_task > self.n_tasks:
+            raise ValueError(f"it is in task {position.task + 1} of {self.n_tasks}")
         for _ in range(position.task + (1 if position.inside_task else 0)):
             self.loader, _ = self.dataset.get_data_loaders()
-        restore(self.model, {"weights": checkpoint["model"], "plain": run["plain"],
-                             "stateful": run["stateful"]})
+        restore_method(self.model, self.dataset, checkpoint)
         self.model.opt = self.model.get_optimizer()
         if position.inside_task:
-            self.scheduler = get_scheduler(self.model, self.args, reload_optim=False)
-            if self.scheduler is not None:
-                self.scheduler.load_state_dict(checkpoint["scheduler"])
-            restore_loader(self.loader, run, position.batch)
-            self.stream = stream_fields(self.loader) if run["stream"] else {}
+            self._resume_task(checkpoint)
         if checkpoint["optimizer"] is not None:
-            self.model.opt.load_state_dict(checkpoint["optimizer"])
+            load_optimizer(self.model.opt, checkpoint["optimizer"])
         self.logger.load(checkpoint["results"][2])
         self.folder.rewrite(self.progress.metrics)
         self.started = time.time() - self.progress.seconds
@@ -127,14 +125,25 @@ class Experiment:
         print(f"Resumed at task {position.task + 1}, epoch {position.epoch + 1}, batch "
               f"{position.batch + 1}.", file=sys.stderr)
 
+    def _resume_task(self, checkpoint: dict[str, Any]) -> None:
+        """Back into the middle of a task: schedule, order of the samples, the samples."""
+        run, batch = checkpoint["run"], self.progress.position.batch
+        if batch > len(self.loader):
+            raise ValueError(f"it is at batch {batch} of {len(self.loader)}")
+        self.scheduler = get_scheduler(self.model, self.args, reload_optim=False)
+        if self.scheduler is not None:
+            load_scheduler(self.scheduler, checkpoint["scheduler"])
+        restore_loader(self.loader, run, batch)
+        self.stream = stream_fields(self.loader) if run["stream"] else {}
+
     def _infer(self, checkpoint: dict[str, Any] | None) -> None:
         """Evaluate only: on the tasks that the checkpoint has learned, else on all."""
-        progress = ((checkpoint or {}).get("run") or {}).get("progress")
-        n_tasks = progress["position"]["task"] if progress else self.n_tasks
-        for _ in range(max(n_tasks, 1)):
+        learned = None if checkpoint is None else learned_tasks(checkpoint)
+        n_tasks = min(self.n_tasks if learned is None else max(learned, 1), self.n_tasks)
+        for _ in range(n_tasks):
             self.dataset.get_data_loaders()
         self.folder.open()
-        self._evaluate_task(max(n_tasks, 1) - 1)
+        self._evaluate_task(n_tasks - 1)
 
     def _random_baseline(self) -> list[list[float]]:
         """Accuracy of the untrained network on every task, the zero of forward transfer."""

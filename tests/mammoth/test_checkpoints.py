@@ -155,7 +155,7 @@ def test_resume_mid_epoch_in_process_gives_identical_weights(tmp_path):
         cut.run()
     del cut.model.observe
     path = files_of(tmp_path / "cut")[0]
-    again = experiment(tmp_path / "cut", *ER, "--resume", path, "--loadcheck", path)
+    again = experiment(tmp_path / "cut", *ER, "--resume", path)
     again.run()
     for name, value in calm.model.state_dict().items():
         assert torch.equal(value, again.model.state_dict()[name]), name

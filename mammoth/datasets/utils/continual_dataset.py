@@ -30,6 +30,17 @@ def _log(*args: Any, **kwargs: Any) -> Any:
     return log_accs(*args, **kwargs)
 
 
+def count_classes(benchmark: Any) -> int | None:
+    """Classes of a whole benchmark, given it or its class; None if that does not say."""
+    per_task = getattr(benchmark, "N_CLASSES_PER_TASK", None)
+    total = getattr(benchmark, "N_CLASSES", None)
+    if per_task is None or (has_class_tasks(benchmark) and total is not None):
+        return total
+    if isinstance(per_task, int):
+        return per_task * benchmark.N_TASKS if has_class_tasks(benchmark) else per_task
+    return sum(per_task)
+
+
 class ContinualDataset:
     """A benchmark: `get_data_loaders()` brings the next task each time it is called.
 
@@ -75,18 +86,10 @@ class ContinualDataset:
         if missing:
             raise UsageError(f"The benchmark of class {type(self).__name__} is not complete: it "
                              f"does not define {', '.join(missing)}; add it there.")
-        self._count_classes()
+        self.N_CLASSES = count_classes(self)
         set_order(self)
         if getattr(args, "joint", 0):
             self._join_tasks()
-
-    def _count_classes(self) -> None:
-        per_task = self.N_CLASSES_PER_TASK
-        if not has_class_tasks(self):
-            self.N_CLASSES = per_task
-        elif getattr(self, "N_CLASSES", None) is None:
-            self.N_CLASSES = per_task * self.N_TASKS if isinstance(per_task, int) \
-                else sum(per_task)
 
     @classmethod
     def can_join(cls) -> bool:

@@ -35,6 +35,8 @@ class ContinualModel(nn.Module):
     COMPATIBILITY: list[str]
     AVAIL_OPTIMS = ["sgd", "adam", "adamw"]
     TRAINS_BY_GRADIENT = True  # False: solved in closed form, without learning rate and epochs
+    # Arguments that only concern how a trained model answers: evaluation may change them.
+    INFERENCE_ARGUMENTS: tuple[str, ...] = ()
     LEARNS_EACH_TASK = True  # False for bounds that train at the end: transfer means nothing then
 
     @staticmethod
@@ -161,12 +163,16 @@ class ContinualModel(nn.Module):
         """Set the class counts of the new task, renew the optimiser, call `begin_task`."""
         self.task_iteration = self.epoch_iteration = 0
         self._last_epoch = None
-        start, end = dataset.get_offsets(self._current_task)
+        self.count_classes(dataset, self._current_task)
+        self.opt = self.get_optimizer()
+        self.begin_task(dataset)
+
+    def count_classes(self, dataset: Any, task: int) -> None:
+        """Set what is known about classes while a task is learned."""
+        start, end = dataset.get_offsets(task)
         self.n_past_classes, self.n_seen_classes = start, end
         self.n_classes_current_task = end - start
         self.n_remaining_classes = self.N_CLASSES - end
-        self.opt = self.get_optimizer()
-        self.begin_task(dataset)
 
     def meta_end_task(self, dataset: Any) -> None:
         """Call `end_task`, then count the task as done."""
