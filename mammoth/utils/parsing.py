@@ -172,8 +172,8 @@ class SettingsBuilder:
             first.buffer_size or model_defaults.get("buffer_size") or inherited.get("buffer_size"),
             "best" if first.load_best_args else first.model_config)
         self._method_layers = method_layers(query, self._settings_file())
-        variant = first.dataset_config or inherited.get("dataset_config") or fold(self._method_layers, {}).get(
-            "dataset_config", (None, ""))[0]
+        variant = first.dataset_config or inherited.get("dataset_config") \
+            or fold(self._method_layers, {}).get("dataset_config", (None, ""))[0]
         known = self.parser.actions_by_dest()
         kept = {k: v for k, v in inherited.items() if k in known}
         return [Layer(self.dataset, default_args(self.dataset_class)), self._own_defaults,

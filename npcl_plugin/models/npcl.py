@@ -38,6 +38,7 @@ class NPCL(ContinualModel):
     NAME = "npcl"
     COMPATIBILITY = ["class-il", "domain-il", "task-il"]
     CONFIG_PATH = Path(__file__).parent / "config" / "npcl.yaml"
+    INFERENCE_ARGUMENTS = ("head_inference", "n_global_eval", "n_task", "eval_context")
     HAS_GLOBAL = True
     HAS_TASK = True
     ATTENTION = True
