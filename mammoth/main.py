@@ -172,6 +172,7 @@ def initialize(args: Namespace | None = None):
     from datasets import get_dataset
     from models import get_model
     from utils.conf import base_path, get_checkpoint_path, get_device, set_random_seed
+    from utils.threads import use_threads
 
     get_device(args.device)
     base_path(args.base_path)
@@ -180,6 +181,7 @@ def initialize(args: Namespace | None = None):
     dataset = get_dataset(args)
     complete_backbone_args(args, dataset)
     net = get_backbone(args)
+    use_threads(args, net, dataset)
     model = get_model(args, net, dataset.get_loss(), dataset.get_transform(), dataset)
     return model, dataset, args
 
@@ -188,6 +190,7 @@ def run(args: Namespace) -> dict:
     """One experiment from its arguments; returns what result.json holds."""
     from utils.parsing import describe_settings
     from utils.run_folder import finished_result
+    from utils.threads import where
     from utils.training import train
 
     if args.resume:
@@ -201,7 +204,7 @@ def run(args: Namespace) -> dict:
     if not args.non_verbose:
         print(describe_settings(args, args.conf_sources))
         print(f"Running {model.NAME} on {dataset.NAME} ({dataset.SETTING}, {dataset.N_TASKS} tasks)"
-              f" with {args.backbone} on {model.device}", flush=True)
+              f" with {args.backbone} on {where(model.device)}", flush=True)
     return train(model, dataset, args)
 
 

@@ -32,6 +32,11 @@ _NEGATIVE_NUMBER = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|^-(inf|infinity
 _OUT_OF_RANGE = re.compile(r"argument (--\w+)\S*: expected the value (.*)", re.DOTALL)
 
 
+def threads_type(value: object) -> int | str:
+    """Argument type for a number of threads, or `auto`."""
+    return "auto" if value == "auto" else Range(int, least=1, most=4096)(value)
+
+
 class HelpFormatter(argparse.HelpFormatter):
     """Help lines that end in the default, where there is one to speak of."""
 
@@ -205,6 +210,9 @@ def add_management_args(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--results_path", type=folder, default="results/",
                        help="below --base_path unless absolute")
     group.add_argument("--device", type=str, help="cpu, mps, or GPU numbers; default: the best")
+    group.add_argument("--threads", type=threads_type, default="auto",
+                       help="threads to compute with; auto: one for small networks, all cores that "
+                            "the process may use for others")
     group.add_argument("--num_workers", type=Range(int, least=0, most=256),
                        help="loader processes for datasets that are not held in memory")
     group.add_argument("--notes", type=str, help="free text kept with the results")

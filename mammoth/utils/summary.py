@@ -3,7 +3,7 @@ import copy
 import time
 from typing import Any
 
-from utils.loggers import mean, print_accuracies, print_transfer
+from utils.loggers import mean, plain_args, print_accuracies, print_transfer
 from utils.metrics import backward_transfer, forgetting, forward_transfer
 from utils.run_folder import peak_memory_mb, results_folder, versions
 
@@ -30,6 +30,8 @@ def close_run(experiment: Any) -> dict[str, Any]:
         "debug_mode": bool(args.debug_mode), "resumed": experiment.progress.resumed,
         "seconds": round(time.time() - experiment.started, 3),
         "peak_memory_mb": round(peak_memory_mb(), 1), "versions": versions(),
+        "args": {name: value for name, value in plain_args(args).items()
+                 if not name.startswith("conf_")},
     }
     result |= experiment.extensions.finish()
     if not args.disable_log:

@@ -193,3 +193,13 @@ def test_minibatch_size_means_the_same_in_the_family():
     assert parse_args(NPCL).minibatch_size == 32
     with pytest.raises(UsageError, match="given twice"):
         parse_args([*NPCL, "--minibatch_size", "8", "--replay_size", "9"])
+
+
+def test_the_result_keeps_every_resolved_value(tmp_path):
+    from runs import experiment
+
+    result = experiment(tmp_path, "--model", "anp", "--dataset", "seq-digits", "--buffer_size", 20,
+                        "--debug_mode", 1, "--n_global", 2).run()
+    kept = result["args"]
+    assert (kept["gamma"], kept["beta"], kept["latent_size"], kept["lr"]) == (0, 0.01, 32, 0.1)
+    assert kept["minibatch_size"] == 32 and "conf_key" not in kept

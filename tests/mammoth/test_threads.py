@@ -1,0 +1,53 @@
+"""How many threads a run takes."""
+import os
+
+import pytest
+import torch
+from torch import nn
+
+from backbone import get_backbone_class
+from main import parse_args
+from utils import threads
+from utils.errors import UsageError
+
+
+@pytest.mark.parametrize(("name", "shape", "batch", "shared"), [
+    ("mnistmlp", (1, 1, 28, 28), 128, False), ("resnet18", (1, 3, 32, 32), 32, True),
+    ("reduced-resnet18", (1, 3, 32, 32), 32, True), ("mnistmlp", (1, 1, 28, 28), 10**5, True)])
+def test_small_layers_are_not_shared(monkeypatch, name, shape, batch, shared):
+    monkeypatch.setattr(threads, "usable_cores", lambda: 7)
+    net = get_backbone_class(name)(num_classes=10)
+    assert threads.fastest(net, torch.zeros(shape), batch) == (7 if shared else 1)
+    assert net.training
+
+
+def test_multiplications_are_counted_by_layer():
+    net = nn.Sequential(nn.Conv2d(3, 4, 3, groups=1), nn.Flatten(), nn.Linear(4 * 2 * 2, 5))
+    assert threads.multiplications(net, torch.zeros(2, 3, 4, 4)) == \
+        2 * (4 * 2 * 2 * 3 * 9 + 16 * 5)
+
+
+@pytest.mark.parametrize(("files", "cores"), [
+    ({"cpu.max": "150000 50000\n"}, 3), ({"cpu.max": "max 100000\n"}, 8),
+    ({"cpu.max": "20000 100000\n"}, 1), ({"cpu/cpu.cfs_quota_us": "200000\n",
+                                           "cpu/cpu.cfs_period_us": "100000\n"}, 2),
+    ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 8), ({}, 8)])
+def test_a_container_and_the_environment_limit_the_cores(tmp_path, monkeypatch, files, cores):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(threads, "_CGROUP", tmp_path)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(16), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert threads.usable_cores() == cores
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert threads.usable_cores() == 1
+
+
+def test_threads_are_no_part_of_a_runs_identity():
+    words = ["--model", "sgd", "--dataset", "seq-digits", "--seed", "1", "--threads"]
+    assert parse_args([*words, "2"]).conf_key == parse_args([*words, "auto"]).conf_key
+    for wrong in ("0", "-1", "many", "1.5"):
+        with pytest.raises(UsageError, match="--threads"):
+            parse_args([*words, wrong])
