@@ -10,6 +10,7 @@ The letters of every shape comment:
     N  draws of the global latent        M  draws of a task latent for each of them
     S  N times M
 """
+import sys
 from argparse import Namespace
 from typing import Any
 
@@ -20,7 +21,8 @@ MODELS = {name: f"npcl_plugin.models.{name}"
 BACKBONES = {name: "npcl_plugin.backbones"
              for name in ("npcl-resnet18", "npcl-reduced-resnet18", "npcl-mnistmlp")}
 
-offer(MODELS, BACKBONES)
+if sys.argv[:1] != ["-m"]:  # `python -m npcl_plugin` offers them to the checkout that it is given
+    offer(MODELS, BACKBONES)
 
 
 def add_arguments(parser: Any) -> None:

@@ -3,35 +3,75 @@
     python -m npcl_plugin --mammoth PATH --model npcl --dataset seq-cifar10 --buffer_size 200
     python -m npcl_plugin link PATH      afterwards PATH/main.py --model npcl works by itself
     python -m npcl_plugin unlink PATH
+    python -m npcl_plugin doctor PATH    what is missing there (--base_path DIR: in which data)
 
 All other words go to the checkout's main.py. PATH defaults to $MAMMOTH_PATH, then to the
 current folder.
 """
 import sys
+from pathlib import Path
 
+from npcl_plugin.doctor import examine
 from npcl_plugin.upstream import LinkError, find_checkout, launch, link, unlink
 
 
 def main(words: list[str]) -> int:
     """Do what the words say; one sentence and exit code 2 if they make no sense."""
+    rest = list(words)
     try:
-        if not words or words[0] in ("-h", "--help"):
+        if not rest or rest[0] in ("-h", "--help"):
             print(__doc__)
-        elif words[0] in ("link", "unlink"):
-            do = link if words[0] == "link" else unlink
-            for path in do(find_checkout(words[1] if len(words) > 1 else None)):
-                print(f"{words[0]}ed {path}")
+        elif rest[0] == "doctor":
+            return _doctor(rest[1:])
+        elif rest[0] in ("link", "unlink"):
+            do = link if rest[0] == "link" else unlink
+            for path in do(find_checkout(_only_word(rest[1:]))):
+                print(f"{rest[0]}ed {path}")
         else:
-            path, rest = None, list(words)
-            if "--mammoth" in rest:
-                at = rest.index("--mammoth")
-                path = rest[at + 1] if at + 1 < len(rest) else None
-                del rest[at:at + 2]
+            path = _taken(rest, "--mammoth")
             launch(find_checkout(path), rest)
     except LinkError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _doctor(words: list[str]) -> int:
+    """Print the findings; 1 if something is missing."""
+    data = _taken(words, "--base_path")
+    checkout = find_checkout(_only_word(words))
+    missing = 0
+    for finding in examine(checkout, Path(data) if data else checkout / "data"):
+        print(finding, flush=True)
+        missing += finding.verdict == "missing"
+    return 1 if missing else 0
+
+
+def _taken(words: list[str], flag: str) -> str | None:
+    """The value after a flag; both are removed from the words.
+
+    Raises:
+        LinkError: the value is missing.
+    """
+    if flag not in words:
+        return None
+    at = words.index(flag)
+    if at + 1 == len(words):
+        raise LinkError(f"Expected a path after {flag}.")
+    value = words[at + 1]
+    del words[at:at + 2]
+    return value
+
+
+def _only_word(words: list[str]) -> str | None:
+    """The one word there may be.
+
+    Raises:
+        LinkError: there are several, or an option.
+    """
+    if len(words) > 1 or any(word.startswith("-") for word in words):
+        raise LinkError(f"Expected one path, but got `{' '.join(words)}`.")
+    return words[0] if words else None
 
 
 if __name__ == "__main__":

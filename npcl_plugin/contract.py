@@ -3,15 +3,15 @@
 Works with this project's harness and, unmodified, with an upstream checkout. Names are looked
 up when they are used, so importing the plugin costs nothing and pure parts work without either.
 """
-import contextlib
-import functools
 import importlib
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from npcl_plugin.import_hooks import harness_file, help_imports
 
 _HOME = {
     "ContinualModel": "models.utils.continual_model",
@@ -49,6 +49,8 @@ def offer(models: Mapping[str, str], backbones: Mapping[str, str]) -> None:
         models: name -> module of ours that registers it.
         backbones: likewise.
     """
+    if "models" not in sys.modules and (found := find_spec("models")) and found.origin:
+        help_imports(Path(found.origin).parents[1])
     for package, names in (("models", models), ("backbone", backbones)):
         try:
             harness = importlib.import_module(package)
@@ -71,38 +73,7 @@ def resolves_settings() -> bool:
 
 def resolver() -> ModuleType:
     """The harness's module that reads settings files; it needs nothing else of the harness."""
-    return _harness_file("settings")
-
-
-@functools.cache
-def _harness_file(name: str) -> ModuleType:
-    """A self-sufficient module of our harness, also where another harness is in use.
-
-    It is run by itself: importing the harness would put it before an upstream checkout on the
-    path.
-
-    Raises:
-        ModuleNotFoundError: our harness is neither installed nor beside the plugin.
-    """
-    found = find_spec("mammoth")
-    folders = list(found.submodule_search_locations or ()) if found else []
-    for folder in (*folders, Path(__file__).resolve().parents[1] / "mammoth"):
-        path = Path(folder, "utils", f"{name}.py")
-        if path.is_file():
-            spec = spec_from_file_location(f"npcl_harness_{name}", path)
-            assert spec is not None and spec.loader is not None
-            module = sys.modules[spec.name] = module_from_spec(spec)
-            spec.loader.exec_module(module)
-            return module
-    raise ModuleNotFoundError(f"The plugin needs mammoth/utils/{name}.py of its own project; "
-                              "install the project or keep the plugin beside it.")
-
-
-def mend_torchvision() -> None:
-    """Before torchmetrics imports torchvision: make PyPI's CUDA build work beside a CPU torch."""
-    if "torchvision" not in sys.modules:
-        with contextlib.suppress(ModuleNotFoundError):  # then torchvision works or it does not
-            _harness_file("torchvision_compat")
+    return harness_file("settings")
 
 
 def number(kind: type, **bounds: float) -> Any:

@@ -2,10 +2,13 @@
 
 `launch` registers the models and runs the checkout's own main.py; `link` leaves a one-line file
 for each model and its settings there, so that its `main.py --model npcl` works by itself;
-`unlink` takes them away again.
+`unlink` takes them away again. Where the checkout's own imports fail in this environment (see
+`import_hooks`), `link` also leaves a `torchvision.py` that helps them and hands over to the real
+package: it is the first thing that the checkout's main.py imports of all that can fail.
 """
 import os
 import runpy
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +22,7 @@ HERE = Path(__file__).resolve().parent
 _MARK = "# Written by `python -m npcl_plugin link`; `unlink` removes it."
 _CLASSES = {"npcl": "NPCL", "st_npcl": "STNPCL", "anp": "ANP", "np": "NP",
             "npcl_plus": "NPCLPlus"}
+_STAND_IN = "torchvision.py"
 _FLAG_OF_HARNESS = ("lr", "batch_size", "n_epochs")
 
 
@@ -55,7 +59,12 @@ def launch(checkout: Path, words: Sequence[str]) -> None:
     """Run the checkout's main.py with our models registered; nothing in it is touched."""
     sys.path[:] = [str(checkout), *(p for p in sys.path if p not in ("", str(checkout))),
                    str(HERE.parent)]
-    offer(MODELS, BACKBONES)
+    try:
+        offer(MODELS, BACKBONES)
+    except ModuleNotFoundError as error:
+        raise LinkError(f"{checkout} needs the package `{error.name}`, which is not installed; "
+                        f"`python -m npcl_plugin doctor {checkout}` lists all that is "
+                        "missing.") from error
     sys.argv = [str(checkout / "main.py"), *words, *published_flags(words)]
     runpy.run_path(sys.argv[0], run_name="__main__")
 
@@ -66,10 +75,14 @@ def link(checkout: Path) -> list[Path]:
     Raises:
         LinkError: another file has such a name; nothing is written then.
     """
-    shims = _shims(checkout)
+    shims = linked_files(checkout)
     for path in shims:
         if path.exists() and not _ours(path):
             raise LinkError(f"{path} exists and is not ours; move it away first.")
+    stand_in = checkout / _STAND_IN
+    stand_in.unlink(missing_ok=True)
+    if imports_work(checkout):
+        del shims[stand_in]
     for path, text in shims.items():
         path.write_text(text, encoding="utf-8")
     return list(shims)
@@ -77,19 +90,29 @@ def link(checkout: Path) -> list[Path]:
 
 def unlink(checkout: Path) -> list[Path]:
     """Remove what `link` wrote; files of others stay."""
-    removed = [path for path in _shims(checkout) if path.exists() and _ours(path)]
+    removed = [path for path in linked_files(checkout) if path.exists() and _ours(path)]
     for path in removed:
         path.unlink()
     return removed
+
+
+def imports_work(checkout: Path) -> bool:
+    """Whether the checkout's packages can be imported here without our help."""
+    code = "import torchvision, backbone, datasets, models.utils.continual_model"
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    return subprocess.run([sys.executable, "-c", code], cwd=checkout, env=environment,
+                          capture_output=True, check=False).returncode == 0
 
 
 def _ours(path: Path) -> bool:
     return path.read_text(encoding="utf-8").startswith(_MARK)
 
 
-def _shims(checkout: Path) -> dict[Path, str]:
+def linked_files(checkout: Path) -> dict[Path, str]:
     """path -> contents of every file that `link` writes."""
-    files = {}
+    hooks = str(HERE / "import_hooks.py")
+    files = {checkout / _STAND_IN: f"{_MARK}\nimport runpy; "
+                                   f"runpy.run_path({hooks!r})['hand_over'](__file__)\n"}
     for name, kind in _CLASSES.items():
         line = (f"import sys; sys.path.append({str(HERE.parent)!r}); "
                 f"from npcl_plugin.models.{name} import {kind}  # noqa")

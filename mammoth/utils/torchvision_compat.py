@@ -9,6 +9,7 @@ Importing this module costs nothing: it only puts a watcher before Python's impo
 acts when somebody imports torchvision (a dataset, an upstream file, torchmetrics). Where
 torchvision fits torch the watcher changes nothing.
 """
+import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -48,20 +49,34 @@ class _RepairingLoader(SourceFileLoader):
 class _TorchvisionWatcher(MetaPathFinder):
     """Answers for the top-level name `torchvision` only, with the repairing loader."""
 
+    skipped_folder: str | None = None
+
     def find_spec(self, fullname: str, path: Sequence[str] | None = None,
                   target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname != "torchvision":
             return None
+        if self.skipped_folder is not None:
+            path = [folder for folder in sys.path
+                    if os.path.realpath(folder) != self.skipped_folder]
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and type(spec.loader) is SourceFileLoader:
             spec.loader = _RepairingLoader(spec.loader.name, spec.loader.path)
         return spec
 
 
-def install() -> None:
-    """Put the watcher first in line, once."""
-    if not any(type(finder).__name__ == "_TorchvisionWatcher" for finder in sys.meta_path):
-        sys.meta_path.insert(0, _TorchvisionWatcher())
+def install(skipped_folder: str | None = None) -> None:
+    """Put the watcher first in line, once.
+
+    Args:
+        skipped_folder: a folder of the path where `torchvision` is not to be looked for.
+    """
+    watcher = next((finder for finder in sys.meta_path
+                    if type(finder).__name__ == "_TorchvisionWatcher"), None)
+    if watcher is None:
+        watcher = _TorchvisionWatcher()
+        sys.meta_path.insert(0, watcher)
+    if skipped_folder is not None:
+        watcher.skipped_folder = os.path.realpath(skipped_folder)
 
 
 install()

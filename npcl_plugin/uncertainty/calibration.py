@@ -8,7 +8,7 @@ Samples with equal scores are interchangeable, so none of them depends on their 
 """
 import numpy as np
 
-from npcl_plugin.contract import mend_torchvision
+from npcl_plugin.import_hooks import mend_torchvision
 
 BINS = 15
 

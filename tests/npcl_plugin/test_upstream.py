@@ -4,25 +4,42 @@ The runs need MAMMOTH_UPSTREAM (a checkout), MAMMOTH_DATA (MNIST) and a Python w
 requirements (MAMMOTH_UPSTREAM_PYTHON, this one by default).
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from statistics import mean, stdev
 
 import pytest
 
+import npcl_plugin.upstream as upstream_module
+from npcl_plugin import doctor
 from npcl_plugin.__main__ import main
-from npcl_plugin.upstream import LinkError, find_checkout, link, published_flags, unlink
+from npcl_plugin.upstream import (
+    LinkError,
+    find_checkout,
+    link,
+    linked_files,
+    published_flags,
+    unlink,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ["npcl", "st_npcl", "anp", "np", "npcl_plus"]
 
 
+def package(folder, text=""):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "__init__.py").write_text(text)
+
+
 @pytest.fixture
-def checkout(tmp_path):
-    """Something that looks like a checkout."""
+def checkout(tmp_path, monkeypatch):
+    """Something that looks like a checkout and imports without help."""
     (tmp_path / "models" / "config").mkdir(parents=True)
     (tmp_path / "main.py").write_text("")
+    monkeypatch.setattr(upstream_module, "imports_work", lambda checkout: True)
     return tmp_path
 
 
@@ -30,14 +47,119 @@ def files(folder):
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
 
 
+def linked():
+    return [f"models/{m}.py" for m in MODELS] + [f"models/config/{m}.yaml" for m in MODELS]
+
+
 def test_link_writes_shims_and_unlink_removes_exactly_them(checkout):
     before = files(checkout)
     link(checkout)
-    assert files(checkout) == sorted(before + [f"models/{m}.py" for m in MODELS]
-                                     + [f"models/config/{m}.yaml" for m in MODELS])
+    assert files(checkout) == sorted(before + linked())
     link(checkout)  # again is fine
     unlink(checkout)
     assert files(checkout) == before
+
+
+def test_link_helps_the_imports_only_where_they_fail(checkout, monkeypatch):
+    before = files(checkout)
+    monkeypatch.setattr(upstream_module, "imports_work", lambda checkout: False)
+    link(checkout)
+    assert files(checkout) == sorted([*before, *linked(), "torchvision.py"])
+    monkeypatch.setattr(upstream_module, "imports_work",
+                        lambda checkout: not (checkout / "torchvision.py").exists())
+    link(checkout)  # mended meanwhile: the stand-in goes
+    assert files(checkout) == sorted(before + linked())
+
+
+@pytest.fixture
+def fragile(tmp_path):
+    """(checkout, environment): one of its datasets cannot be imported, nor can torchvision.
+
+    torchvision fails as PyPI's build does beside a CPU torch; the operators' declaration is
+    faked too, so that no process here imports torch.
+    """
+    checkout, site = tmp_path / "checkout", tmp_path / "site"
+    package(checkout / "models", "import torchvision, datasets\nREGISTRY = None\n")
+    package(checkout / "backbone")
+    package(checkout / "datasets", "import datasets.good, datasets.bad\n")
+    (checkout / "datasets" / "good.py").write_text("NAME = 'good'\n")
+    (checkout / "datasets" / "bad.py").write_text("HALF = 1\nimport no_such_package\n")
+    (checkout / "main.py").write_text(
+        "import models, datasets, torchvision\n"
+        "print(datasets.good.NAME, hasattr(datasets.bad, 'HALF'), torchvision.WORKS)\n")
+    package(site / "torchvision",
+            "import torch\n"
+            "if not torch.DECLARED:\n"
+            "    raise RuntimeError('operator torchvision::nms does not exist')\n"
+            "WORKS = True\n")
+    package(site / "torch", "import types\nDECLARED = []\n"
+                            "library = types.SimpleNamespace(Library=lambda *names: "
+                            "types.SimpleNamespace(define=DECLARED.append))\n")
+    (checkout / "models" / "config").mkdir()
+    return checkout, {**os.environ, "PYTHONPATH": str(site)}
+
+
+def said(command, environment, folder):
+    return subprocess.run([sys.executable, *map(str, command)], env=environment, cwd=folder,
+                          capture_output=True, text=True, timeout=60)
+
+
+def test_a_linked_checkout_mends_its_own_imports(fragile, tmp_path, monkeypatch):
+    checkout, environment = fragile
+    assert said([checkout / "main.py"], environment, tmp_path).returncode != 0
+    monkeypatch.setattr(upstream_module, "imports_work", lambda checkout: False)
+    link(checkout)
+    done = said([checkout / "main.py"], environment, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "good False True\n"
+    assert done.stderr == "left out: datasets/bad.py (No module named 'no_such_package')\n"
+
+
+def test_the_hooks_leave_a_sound_torchvision_alone(fragile, tmp_path):
+    checkout, environment = fragile
+    package(tmp_path / "site" / "torchvision", "WORKS = 'untouched'\n")
+    (checkout / "torchvision.py").write_text(linked_files(checkout)[checkout / "torchvision.py"])
+    (checkout / "datasets" / "bad.py").write_text("HALF = 1\n")
+    done = said([checkout / "main.py"], environment, tmp_path)
+    assert (done.stdout, done.stderr) == ("good True untouched\n", "")
+
+
+@pytest.fixture
+def no_processes(monkeypatch):
+    """Doctor without its processes that import torch."""
+    monkeypatch.setattr(doctor, "_try", lambda code, folder: ("0.0", ""))
+
+
+def test_doctor_names_what_is_missing_and_what_is_left_out(fragile, no_processes, capsys):
+    checkout, _ = fragile
+    (checkout / "main.py").write_text("def web():\n    import no_web\n"
+                                      "try:\n    import optional\nexcept ImportError:\n    pass\n")
+    lines = [str(finding) for finding in doctor.examine(checkout, checkout / "data")]
+    assert "missing  package no_web: main.py imports it; pip install no_web" in lines
+    assert any(line.startswith("note     package no_such_package: without it datasets/bad.py is")
+               for line in lines)
+    assert not any("optional" in line for line in lines)
+    assert any("no MNIST" in line for line in lines)
+    assert main(["doctor", str(checkout)]) == 1
+    assert "missing  package no_web" in capsys.readouterr().out
+
+
+def test_doctor_sees_stale_settings(checkout, no_processes):
+    link(checkout)
+    assert any("linked, as in the plugin" in finding.text
+               for finding in doctor.examine(checkout, checkout))
+    stale = checkout / "models" / "config" / "npcl.yaml"
+    stale.write_text(stale.read_text() + "seq-other: {lr: 1}\n")
+    found = [finding for finding in doctor.examine(checkout, checkout)
+             if "npcl.yaml" in finding.text]
+    assert [finding.verdict for finding in found] == ["missing"]
+
+
+@pytest.mark.parametrize("words", [["doctor", "a", "b"], ["link", "--help"], ["--mammoth"],
+                                   ["doctor", "--base_path"]])
+def test_words_that_make_no_sense_are_one_sentence(words, capsys):
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith("error: Expected")
 
 
 def test_link_touches_nobody_elses_file(checkout):
@@ -65,61 +187,74 @@ def test_the_launcher_adds_published_settings_but_not_over_the_users():
 
 @pytest.fixture(scope="module")
 def upstream(tmp_path_factory, real_data):
-    """(copy of the checkout, environment, arguments): offline, with MNIST where it looks."""
+    """(copy of the checkout, its arguments): offline, with MNIST where it looks."""
     source = os.environ.get("MAMMOTH_UPSTREAM")
     if not source:
         pytest.skip("MAMMOTH_UPSTREAM does not name an upstream checkout")
     folder = tmp_path_factory.mktemp("upstream")
     copy = folder / "checkout"
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns(".git", "data", "checkpoints"))
-    stubs = folder / "stubs"
-    (stubs / "open_clip").mkdir(parents=True)
-    (stubs / "open_clip" / "__init__.py").write_text(
-        "def create_model_and_transforms(*args, **kwargs):\n    return None, str, str\n")
-    (stubs / "sitecustomize.py").write_text(
-        f"import runpy\nKEPT = runpy.run_path({str(COMPAT)!r})\n")
     for kind in ("MyMNIST", "MNIST"):
         (folder / "data" / "MNIST" / kind).mkdir(parents=True)
         (folder / "data" / "MNIST" / kind / "raw").symlink_to(Path(real_data) / "MNIST" / "raw")
-    environment = {**os.environ, "PYTHONPATH": f"{stubs}{os.pathsep}{ROOT}", "MAMMOTH_TEST": "1",
-                   "OMP_NUM_THREADS": "1"}
-    words = ["--buffer_size", "50", "--debug_mode", "1", "--num_workers", "0", "--non_verbose",
-             "1", "--seed", "0", "--base_path", f"{folder / 'data'}/", "--checkpoint_path",
-             f"{folder / 'checkpoints'}/"]
-    return copy, environment, words
+    words = ["--num_workers", "0", "--non_verbose", "1", "--base_path", f"{folder / 'data'}/",
+             "--checkpoint_path", f"{folder / 'checkpoints'}/"]
+    return copy, words
 
 
-COMPAT = ROOT / "mammoth" / "utils" / "torchvision_compat.py"
+@pytest.fixture(scope="module")
+def linked_checkout(upstream):
+    link(upstream[0])
+    yield upstream
+    unlink(upstream[0])
+
+
 PYTHON = os.environ.get("MAMMOTH_UPSTREAM_PYTHON", sys.executable)
+DEBUG = ["--buffer_size", "50", "--debug_mode", "1", "--seed", "0"]
 
 
-def finished(command, environment, tasks):
-    done = subprocess.run([PYTHON, *map(str, command)], env=environment, capture_output=True,
-                          text=True, timeout=900, cwd=ROOT)
+def accuracy(command, tasks, folder=ROOT):
+    """Run as from a shell, without our test fixtures; the mean accuracy after the last task."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run([PYTHON, *map(str, command)], env={**environment, "OMP_NUM_THREADS": "1"},
+                          capture_output=True, text=True, timeout=900, cwd=folder)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert f"Accuracy for {tasks} task(s)" in done.stderr
-    return done
+    found = re.search(rf"Accuracy for {tasks} task\(s\):.*?([\d.]+) %", done.stderr)
+    assert found, done.stderr[-2000:]
+    return float(found[1])
 
 
 @pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.parametrize("model", MODELS)
-def test_each_model_trains_and_evaluates_upstream(upstream, model):
-    copy, environment, words = upstream
+def test_each_model_is_launched_upstream(upstream, model):
+    copy, words = upstream
     before = files(copy / "models")
-    finished(["-m", "npcl_plugin", "--mammoth", copy, "--model", model, "--dataset", "seq-mnist",
-              *words], environment, 5)
+    accuracy(["-m", "npcl_plugin", "--mammoth", copy, "--model", model, "--dataset", "seq-mnist",
+              *DEBUG, *words], 5)
     assert [f for f in files(copy / "models") if not f.endswith(".pyc")] == \
         [f for f in before if not f.endswith(".pyc")]
 
 
 @pytest.mark.slow
 @pytest.mark.real_data
-def test_linked_models_work_with_upstreams_own_main(upstream):
-    copy, environment, words = upstream
-    link(copy)
-    try:
-        finished([copy / "main.py", "--model", "npcl_plus", "--dataset", "perm-mnist", "--lr", 0.1,
-                  "--stop_after", "2", *words], environment, 2)
-    finally:
-        unlink(copy)
+@pytest.mark.parametrize("model", MODELS)
+def test_each_linked_model_works_with_upstreams_own_main(linked_checkout, model, tmp_path):
+    copy, words = linked_checkout
+    accuracy([copy / "main.py", "--model", model, "--dataset", "perm-mnist", "--lr", 0.1,
+              "--stop_after", "2", *DEBUG, *words], 2, folder=tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+def test_a_benchmark_gives_the_same_accuracy_upstream_and_here(upstream, real_data, tmp_path):
+    copy, words = upstream
+    run = ["--model", "npcl", "--dataset", "seq-mnist", "--buffer_size", "200", "--batch_size",
+           "64", "--n_global", "4", "--seed"]
+    there = [accuracy(["-m", "npcl_plugin", "--mammoth", copy, *run, seed, *words], 5)
+             for seed in range(3)]
+    here = [accuracy([ROOT / "mammoth" / "main.py", *run, seed, "--base_path", real_data,
+                      "--results_path", tmp_path / "r", "--checkpoint_path", tmp_path / "c"], 5)
+            for seed in range(3)]
+    spread = (stdev(there) ** 2 + stdev(here) ** 2) ** 0.5
+    assert abs(mean(there) - mean(here)) <= max(2 * spread, 3.0), (there, here)
