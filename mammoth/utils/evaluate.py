@@ -1,4 +1,5 @@
 """Accuracy on the tasks seen so far, as Mammoth defines it."""
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,16 +19,17 @@ def mask_classes(outputs: torch.Tensor, dataset: Any, task: int) -> None:
 
 
 @contextmanager
-def evaluation_mode(model: torch.nn.Module):
+def evaluation_mode(model: torch.nn.Module) -> Iterator[None]:
     """Every module in eval mode and no gradients; afterwards each flag is as it was."""
-    flags = [(module, module.training) for module in model.modules()]
-    model.eval()
+    training = [module for module in model.modules() if module.training]
+    if training:
+        model.eval()
     try:
         with torch.no_grad():
             yield
     finally:
-        for module, training in flags:
-            module.training = training
+        for module in training:
+            module.training = True
 
 
 def evaluate(model: Any, dataset: Any, last: bool = False, return_loss: bool = False) -> Any:

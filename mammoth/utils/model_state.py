@@ -15,7 +15,7 @@ from utils.conf import warn_once
 from utils.errors import UsageError
 
 _HARNESS = {"args", "dataset", "device", "transform", "original_transform", "loss", "opt",
-            "normalization_transform", "training"}
+            "normalization_transform", "training", "_own_steps"}
 _ARRAY = "__numpy_array__"
 
 

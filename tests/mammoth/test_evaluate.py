@@ -113,3 +113,42 @@ def test_mask_leaves_columns_beyond_the_benchmark():
     scores = torch.zeros(1, 8)
     mask_classes(scores, benchmark("class-il"), 1)
     assert torch.isinf(scores[0]).tolist() == [True, True, False, False, True, True, False, False]
+
+
+@pytest.mark.parametrize("name", ["er", "rpc", "icarl", "lwf", "npcl"])
+def test_asking_a_model_is_pure(name, tmp_path):
+    from runs import experiment
+
+    from backbone.MNISTMLP import BaseMNISTMLP
+
+    words = ("--model", name, "--dataset", "seq-digits", "--n_epochs", 1, "--stop_after", 1,
+             "--debug_mode", 1, "--disable_log", 1, "--lr", "0.1")
+    words += () if name == "lwf" else ("--buffer_size", 20)
+    run = experiment(tmp_path, *words)
+    mlp = next(m for m in run.model.modules() if isinstance(m, BaseMNISTMLP))
+    mlp._features[1] = torch.nn.Sequential(torch.nn.BatchNorm1d(100), torch.nn.Dropout())
+    mlp._features[3] = frozen = torch.nn.BatchNorm1d(100)
+    run.run()
+    model = run.model.train()
+    frozen.eval()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    images = next(iter(run.dataset.test_loaders[0]))[0][:6]
+    together = model(images)
+    alone = torch.cat([model(image[None]) for image in images])
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-4)
+    assert not together.requires_grad and torch.is_grad_enabled()
+    assert model.training and model.net.training and not frozen.training
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+
+
+def test_a_method_that_trains_through_itself_still_gets_gradients(tmp_path):
+    from runs import experiment
+
+    run = experiment(tmp_path, "--model", "rpc", "--dataset", "seq-digits", "--buffer_size", 20,
+                     "--lr", "0.1", "--disable_log", 1)
+    run.loader, _ = run.dataset.get_data_loaders()
+    run.model.meta_begin_task(run.dataset)
+    before = [p.clone() for p in run.model.net.parameters()]
+    run.model.meta_observe(*next(iter(run.loader))[:3])
+    assert any(not torch.equal(a, b) for a, b in zip(before, run.model.net.parameters(),
+                                                     strict=True))

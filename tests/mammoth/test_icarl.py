@@ -137,7 +137,7 @@ def test_run_resumed_inside_a_task_ends_in_the_same_numbers(tmp_path):
     whole = first.run()["accuracy"]
     inside = sorted((tmp_path / "checkpoints").glob("**/*_2e[12].pt"))
     assert inside, "expected a checkpoint within the last task"
-    again = experiment(tmp_path, *words, "--loadcheck", inside[0], "--resume", inside[0])
+    again = experiment(tmp_path, *words, "--resume", inside[0])
     result = again.run()
     assert result["accuracy"] == whole and result["resumed"] == 1
     assert torch.equal(again.model.net.get_params(), first.model.net.get_params())

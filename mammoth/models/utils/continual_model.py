@@ -7,6 +7,7 @@ they keep counters and class ranges so that a method file holds nothing but the 
 import inspect
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from utils.args import ArgumentParser
 from utils.augmentations import to_batch_transform
 from utils.conf import get_device, warn_once
 from utils.errors import UsageError
+from utils.evaluate import evaluation_mode
 
 
 class ContinualModel(nn.Module):
@@ -33,6 +35,7 @@ class ContinualModel(nn.Module):
 
     NAME: str
     COMPATIBILITY: list[str]
+    _own_steps = 0
     AVAIL_OPTIMS = ["sgd", "adam", "adamw"]
     TRAINS_BY_GRADIENT = True  # False: solved in closed form, without learning rate and epochs
     # Arguments that only concern how a trained model answers: evaluation may change them.
@@ -118,6 +121,26 @@ class ContinualModel(nn.Module):
         """One training step on a batch of the stream; returns the loss."""
         raise NotImplementedError(f"{type(self).__name__} must define observe().")
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Ask the model: `forward` in evaluation mode, without gradients.
+
+        The answer for an image does not depend on its neighbours in the batch, and the model is
+        afterwards as it was. Only the method's own steps and hooks reach `forward` as it is.
+        """
+        if self._own_steps:
+            return super().__call__(*args, **kwargs)
+        with evaluation_mode(self):
+            return super().__call__(*args, **kwargs)
+
+    @contextmanager
+    def _own_step(self) -> Iterator[None]:
+        """While the method itself is at work, which may train with `self(x)`."""
+        self._own_steps += 1
+        try:
+            yield
+        finally:
+            self._own_steps -= 1
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Scores of all classes, (B, C)."""
         return self.net(x)
@@ -165,7 +188,8 @@ class ContinualModel(nn.Module):
         self._last_epoch = None
         self.count_classes(dataset, self._current_task)
         self.opt = self.get_optimizer()
-        self.begin_task(dataset)
+        with self._own_step():
+            self.begin_task(dataset)
 
     def count_classes(self, dataset: Any, task: int) -> None:
         """Set what is known about classes while a task is learned."""
@@ -176,23 +200,27 @@ class ContinualModel(nn.Module):
 
     def meta_end_task(self, dataset: Any) -> None:
         """Call `end_task`, then count the task as done."""
-        self.end_task(dataset)
+        with self._own_step():
+            self.end_task(dataset)
         self._current_task += 1
 
     def meta_begin_epoch(self, epoch: int, dataset: Any) -> None:
         """Call `begin_epoch` with the epoch's counter at zero."""
         self.epoch_iteration = 0
-        self.begin_epoch(epoch, dataset)
+        with self._own_step():
+            self.begin_epoch(epoch, dataset)
 
     def meta_end_epoch(self, epoch: int, dataset: Any) -> None:
         """Call `end_epoch`."""
-        self.end_epoch(epoch, dataset)
+        with self._own_step():
+            self.end_epoch(epoch, dataset)
 
     def meta_end_eval(self, dataset: Any, accs: Any) -> None:
         """Call `end_eval` with `current_task` naming the task that was just learned."""
         self._current_task -= 1
         try:
-            self.end_eval(dataset, accs)
+            with self._own_step():
+                self.end_eval(dataset, accs)
         finally:
             self._current_task += 1
 
@@ -209,7 +237,8 @@ class ContinualModel(nn.Module):
                      for name, value in extra.items()}
         names, takes_all = observe_parameters(type(self))
         wanted = extra if takes_all else {k: v for k, v in extra.items() if k in names}
-        loss = self.observe(inputs, labels, not_aug_inputs, *args, **wanted)
+        with self._own_step():
+            loss = self.observe(inputs, labels, not_aug_inputs, *args, **wanted)
         self.task_iteration += 1
         self.epoch_iteration += 1
         return loss
