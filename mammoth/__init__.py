@@ -13,6 +13,7 @@ if _HERE not in sys.path:
     sys.path.insert(0, _HERE)
 
 _OFFERED = {
+    "asking": ("Answer", "Explanation", "load_model"),
     "backbone": ("MammothBackbone", "ReturnTypes", "get_backbone_names", "register_backbone"),
     "datasets": ("get_dataset_names", "register_dataset"),
     "datasets.utils": ("set_default_from_args",),

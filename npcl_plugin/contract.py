@@ -23,6 +23,7 @@ _HOME = {
     "apply_transform": "utils.augmentations",
     "bool01": "utils",
     "get_dataset": "datasets",
+    "Explanation": "asking.explanation",  # ours alone, for `explain`
     # ours alone, for novel data
     "UsageError": "utils.errors",
     "MNIST": "datasets.utils.idx",

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.nn.utils import clip_grads_with_norm_
 
+from npcl_plugin import contract
 from npcl_plugin.arguments import add_arguments
 from npcl_plugin.context import ContextSet, covering_rows
 from npcl_plugin.contract import (
@@ -178,6 +179,11 @@ class NPCL(ContinualModel):
                 heads: torch.Tensor | None = None) -> Prediction:
         """All that the heads say about images (B, ...); `heads` (B,) is the oracle's choice."""
         return self.predictor(x, draws, heads)
+
+    def explain(self, x: torch.Tensor) -> Any:
+        """The harness's hook for asking: the answer, its draws, and the head that gave it."""
+        said = self.predict(x)
+        return contract.Explanation(said.probs, said.draws, said.head if self.HAS_TASK else None)
 
     def tasks_of(self, labels: torch.Tensor,
                  task_ids: torch.Tensor | None = None) -> torch.Tensor:
