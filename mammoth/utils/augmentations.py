@@ -13,6 +13,13 @@ from torch import nn
 
 import utils.torchvision_compat  # noqa: F401  (torchvision may be imported from here on)
 from utils.conf import warn_once
+from utils.cutmix import cutmix_data  # noqa: F401  (these two: upstream's files look here)
+from utils.image_pairs import (  # noqa: F401
+    CustomRandomCrop,
+    CustomRandomHorizontalFlip,
+    DoubleCompose,
+    DoubleTransform,
+)
 
 
 class BatchTransform:
@@ -239,3 +246,45 @@ def apply_transform(x: Any, transform: Callable | None, autosqueeze: bool = Fals
     batched = transform if isinstance(transform, BatchTransform) else None
     out = batched(x) if batched else torch.stack([transform(i) for i in x.cpu()]).to(x.device)
     return out.squeeze(0) if autosqueeze and out.shape[0] == 1 else out
+
+
+class RepeatedTransform:
+    """Several transforms of the same input, stacked along a new first dimension.
+
+    Args:
+        transform_list: at least one.
+        autosqueeze: drop the batch dimension of a batch of one.
+    """
+
+    def __init__(self, transform_list: Sequence[Callable], autosqueeze: bool = False) -> None:
+        if not transform_list:
+            raise ValueError("Expected at least one transform.")
+        self.transform_list = list(transform_list)
+        self.autosqueeze = autosqueeze
+
+    @torch.no_grad()
+    def __call__(self, images: Any) -> torch.Tensor:
+        return torch.stack([apply_transform(images, transform, self.autosqueeze)
+                            for transform in self.transform_list])
+
+
+class strong_aug(BatchTransform):  # noqa: N801 (upstream's name)
+    """X-DER's augmentation for contrastive views: flip, crop of 20 to 100 %, jitter, greyscale.
+
+    Args:
+        size: of the result.
+        mean: of the normalisation that ends it.
+        std: likewise.
+    """
+
+    def __init__(self, size: Any, mean: Sequence[float], std: Sequence[float]) -> None:
+        from torchvision import transforms
+
+        jitter = transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8)
+        crop = transforms.RandomResizedCrop(size, scale=(0.2, 1.0), antialias=True)
+        grey = transforms.RandomGrayscale(p=0.2)
+        self.steps = BatchCompose([RandomHorizontalFlip(), PerImage(crop), PerImage(jitter),
+                                   PerImage(grey), Normalize(mean, std)])
+
+    def apply(self, images: torch.Tensor) -> torch.Tensor:
+        return self.steps(images)

@@ -1,8 +1,10 @@
 """Learning-rate schedules within a task (`--lr_scheduler`)."""
+import math
 from argparse import Namespace
 from typing import Any
 
-from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, MultiStepLR
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, MultiStepLR
 
 from utils.errors import UsageError
 
@@ -34,3 +36,41 @@ def get_scheduler(model: Any, args: Namespace, reload_optim: bool = True) -> LRS
             length *= len(model.dataset.train_loader)
         return CosineAnnealingLR(model.opt, length)
     raise UsageError(f"Expected --lr_scheduler to be multisteplr or cosine, but got {name}.")
+
+
+class CosineSchedule(LambdaLR):
+    """A quarter of a cosine: from the full rate to 1.6 % of it after K - 1 steps (CODA-Prompt).
+
+    Args:
+        K: number of steps, at least 2.
+    """
+
+    def __init__(self, optimizer: Optimizer, K: int) -> None:  # noqa: N803 (upstream's name)
+        if K < 2:
+            raise UsageError(f"Expected this method to have at least 2 epochs per task, but got "
+                             f"{K}; give --n_epochs.")
+        super().__init__(optimizer, lambda step: math.cos(0.99 * math.pi / 2 * step / (K - 1)))
+
+
+class CosineSchedulerWithLinearWarmup(LambdaLR):
+    """Rises linearly during the warm-up, then falls to 0 along half a cosine.
+
+    Args:
+        base_lrs: the full rate, or one for each group of parameters.
+        warmup_length: steps until the full rate is reached.
+        steps: all steps, warm-up included.
+    """
+
+    def __init__(self, optimizer: Optimizer, base_lrs: float | list[float], warmup_length: int,
+                 steps: int) -> None:
+        groups = optimizer.param_groups
+        rates = base_lrs if isinstance(base_lrs, list) else [base_lrs] * len(groups)
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
+
+        def share(step: int) -> float:
+            if step < warmup_length:
+                return (step + 1) / warmup_length
+            return 0.5 + 0.5 * math.cos(math.pi * (step - warmup_length) / (steps - warmup_length))
+
+        super().__init__(optimizer, share)
