@@ -25,11 +25,14 @@ def to_float(rows: torch.Tensor) -> torch.Tensor:
     """What torchvision's ToTensor gives, for many images at once.
 
     Args:
-        rows: (B, H, W) or (B, H, W, C); uint8 is scaled to [0, 1], floats are left as they are.
+        rows: (B, H, W) or (B, H, W, C); uint8 is scaled to [0, 1], floats are left as they are;
+            or features (B, F).
 
     Returns:
-        (B, C, H, W) float32, contiguous.
+        (B, C, H, W), or (B, F) for features; float32, contiguous.
     """
+    if rows.dim() == 2:
+        return rows.to(torch.float32, copy=True)
     channels_first = rows.unsqueeze(1) if rows.dim() == 3 else rows.permute(0, 3, 1, 2)
     images = channels_first.to(torch.float32, memory_format=torch.contiguous_format, copy=True)
     return images.div_(255) if rows.dtype == torch.uint8 else images

@@ -1,0 +1,1 @@
+"""Benchmarks on the features of a frozen, pretrained network (`--features`)."""

@@ -1,0 +1,90 @@
+"""An image benchmark whose samples are features: the same tasks, classes and labels."""
+import functools
+from argparse import Namespace
+from typing import Any
+
+import torch
+
+from datasets.utils.builtin import InMemoryDataset
+from datasets.utils.features.cache import features_of
+from datasets.utils.features.network import network_spec
+from utils.errors import UsageError
+
+
+class FeatureBenchmark:
+    """What all benchmarks on features have in common, before the benchmark in the ancestry."""
+
+    MEAN = None
+    STD = None
+    TRANSFORM = None
+    TEST_TRANSFORM = None
+    DEFAULTS = {"backbone": "mlp", "batch_size": 32, "n_epochs": 5, "lr_scheduler": None}
+
+    def _train_transform(self) -> Any:
+        return None
+
+    def _test_transform(self) -> Any:
+        return None
+
+    def get_transform(self) -> Any:
+        """Features are not augmented."""
+        return None
+
+    def get_normalization_transform(self) -> Any:
+        """Features are used as they are."""
+        return None
+
+    def get_denormalization_transform(self) -> Any:
+        """There is nothing to undo."""
+        return None
+
+
+class ImageFeatures(FeatureBenchmark):
+    """The features of an image benchmark's images.
+
+    Extraction (or reading the cache) happens when the benchmark is built: the network's input size
+    follows from it.
+    """
+
+    def __init__(self, args: Namespace) -> None:
+        self.spec = network_spec(args)
+        self._where = (getattr(args, "device", None), bool(getattr(args, "non_verbose", False)))
+        self.SIZE = (self._split(args, True)[0].shape[1],)
+        super().__init__(args)
+
+    def embed(self, images: torch.Tensor, label: str) -> torch.Tensor:
+        """Features (N, F) of any images as this benchmark's own are made."""
+        return features_of(images, self.spec, label, *self._where)
+
+    def load_images(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        """The images (N, H, W) or (N, H, W, C) and labels that the features are made of."""
+        return super().load_split(train)  # type: ignore[misc]
+
+    def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        """Features (N, F) float16 and labels (N,)."""
+        return self._split(self.args, train)  # type: ignore[attr-defined]
+
+    def _split(self, args: Namespace, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        images, labels = self.load_images(train)
+        return self.embed(images, f"{self.NAME}-{'train' if train else 'test'}"), labels
+
+
+@functools.cache
+def on_features(benchmark: type) -> type:
+    """The class of an image benchmark's counterpart on features.
+
+    Raises:
+        UsageError: its images are not simply there to be passed through a network.
+    """
+    if issubclass(benchmark, FeatureBenchmark):
+        return benchmark
+    name = benchmark.NAME
+    if not issubclass(benchmark, InMemoryDataset):
+        raise UsageError(f"{name} makes its images anew in every task, so they have no features "
+                         "to keep; leave out --features.")
+    if benchmark.next_domain is not InMemoryDataset.next_domain:
+        raise UsageError(f"{name} changes the pixels in every task, before any network: all images "
+                         "would have to pass it once for each task; leave out --features or use a "
+                         "class-incremental benchmark.")
+    return type(f"{benchmark.__name__}Features", (ImageFeatures, benchmark),
+                {"__doc__": f"{name} on the features of a frozen network."})

