@@ -99,6 +99,9 @@ def complete_args(args: Namespace, dataset_class: type, origin: Any = None) -> N
     complete_backbone_args(args, dataset_class)
     if origin is not None:
         args.loadcheck_digest = origin.weights_digest()
+    if args.features or args.dataset == "features":
+        from datasets.utils.features import features_identity
+        args.features_digest = features_identity(args)
     args.conf_key = run_key(args)
     if args.seed is None:
         args.seed = torch.seed() % 2**31

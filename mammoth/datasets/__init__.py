@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import utils.torchvision_compat  # noqa: F401  (costs nothing until torchvision is imported)
-from utils.registry import Registry
+from utils.registry import Registry, parsable_args
 from utils.settings import dashed
 
 _FOLDER = Path(__file__).parent
@@ -23,9 +23,18 @@ def get_dataset_config_names(dataset: str) -> list[str]:
 
 
 def get_dataset_class(args: Any, return_args: bool = False) -> Any:
-    """The class behind `args.dataset` (or a plain name), with its own arguments if asked."""
+    """The class behind `args.dataset` (or a plain name), with its own arguments if asked.
+
+    With `args.features` it is the benchmark's counterpart on features.
+    """
     entry = REGISTRY.entry(args if isinstance(args, str) else args.dataset)
-    return (entry["class"], entry["parsable_args"]) if return_args else entry["class"]
+    found, own_args = entry["class"], entry["parsable_args"]
+    if getattr(args, "features", None):
+        from datasets.utils.features.benchmark import on_features
+
+        found = on_features(found)
+        own_args = parsable_args(found, ("args",))
+    return (found, own_args) if return_args else found
 
 
 def get_dataset(args: Any) -> Any:

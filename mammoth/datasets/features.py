@@ -10,6 +10,7 @@ import torch
 
 from datasets.utils.builtin import InMemoryDataset
 from datasets.utils.features.benchmark import FeatureBenchmark
+from utils.argument_rules import tasks_out_of_range
 from utils.argument_types import PositiveInt
 from utils.errors import UsageError
 from utils.identity import file_digest
@@ -120,6 +121,8 @@ class Features(FeatureBenchmark, InMemoryDataset):
                              f"{path.name}, but got {classes_per_task}.")
         self.N_CLASSES, self.N_CLASSES_PER_TASK = count, classes_per_task
         self.N_TASKS = count // classes_per_task
+        for problem in tasks_out_of_range(args, self.N_TASKS):
+            raise UsageError(problem)
         self.SIZE = (self._arrays["train_x"].shape[1],)
         if "class_names" in self._arrays:
             self.CLASS_NAMES = tuple(self._arrays["class_names"].tolist())

@@ -72,8 +72,8 @@ def with_ridge(gram: torch.Tensor, ridge: float) -> torch.Tensor:
     return matrix
 
 
-def validation_error(gram: torch.Tensor, moments: torch.Tensor, count: torch.Tensor,
-                     ridge: float) -> float:
+def validation_errors(gram: torch.Tensor, moments: torch.Tensor,
+                      count: torch.Tensor) -> list[float]:
     """Generalised cross-validation: n * residual sum of squares / (n - degrees of freedom)^2.
 
     Args:
@@ -82,18 +82,21 @@ def validation_error(gram: torch.Tensor, moments: torch.Tensor, count: torch.Ten
         count: n, the number of samples, which is also the sum of the squares in Y.
 
     Returns:
-        The error; infinite where the matrix is singular to working precision.
+        The error of each ridge; infinite where the matrix is singular to working precision.
     """
-    factor, failed = torch.linalg.cholesky_ex(with_ridge(gram, ridge))
-    if failed:
-        return float("inf")
-    weights = torch.cholesky_solve(moments, factor)
-    fitted = (weights * moments).sum()
-    residual = count - fitted - ridge * weights.square().sum()
-    identity = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
-    inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
-    freedom = len(gram) - ridge * inverse.square().sum()  # the trace of H (H^T H + ridge)^-1 H^T
-    return float(count * residual.clamp(min=0) / (count - freedom).clamp(min=1e-9).square())
+    spectrum = torch.linalg.eigvalsh(gram).clamp(min=0)  # (M,)
+    errors = []
+    for ridge in RIDGES:
+        factor, failed = torch.linalg.cholesky_ex(with_ridge(gram, ridge))
+        if failed:
+            errors.append(float("inf"))
+            continue
+        weights = torch.cholesky_solve(moments, factor)
+        residual = count - (weights * moments).sum() - ridge * weights.square().sum()
+        freedom = (spectrum / (spectrum + ridge)).sum()
+        left = (count - freedom).clamp(min=1e-9)
+        errors.append(float(count * residual.clamp(min=0) / left.square()))
+    return errors
 
 
 def best_ridge(gram: torch.Tensor, moments: torch.Tensor, count: torch.Tensor) -> float:
@@ -102,9 +105,8 @@ def best_ridge(gram: torch.Tensor, moments: torch.Tensor, count: torch.Tensor) -
     Raises:
         RunError: none gives a matrix that can be inverted.
     """
-    errors = [validation_error(gram, moments, count, ridge) for ridge in RIDGES]
-    best = min(range(len(RIDGES)), key=errors.__getitem__)
-    if errors[best] == float("inf"):
+    if not gram.isfinite().all():
         raise RunError("The features have no finite sums, so no ridge fits them; look for values "
                        "that are not finite.")
-    return RIDGES[best]
+    errors = validation_errors(gram, moments, count)
+    return RIDGES[min(range(len(RIDGES)), key=errors.__getitem__)]

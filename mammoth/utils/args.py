@@ -123,6 +123,9 @@ def add_initial_args(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--model", type=name_type, required=True, help="method, e.g. er")
     group.add_argument("--dataset", type=name_type, required=True,
                        help="benchmark, e.g. seq-cifar10")
+    group.add_argument("--features", type=str, metavar="NETWORK|FILE",
+                       help="learn on the features of a frozen network, e.g. efficientnet-lite0 or "
+                            "a name of timm; with --dataset features: an .npz file of features")
     group.add_argument("--backbone", type=name_type,
                        help="network; the benchmark has its default")
     group.add_argument("--model_config", type=field_with_aliases(MODEL_CONFIGS),
@@ -254,6 +257,15 @@ def add_rehearsal_args(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--buffer_size", type=positive_int, required=True, help="samples kept")
     parser.add_argument("--minibatch_size", type=at_least(0),
                         help="samples replayed a step; default: --batch_size")
+
+
+def add_features_args(parser: argparse.ArgumentParser) -> None:
+    """How a frozen network makes features of images."""
+    group = parser.add_argument_group("Features of images")
+    group.add_argument("--features_size", type=positive_int, default=128,
+                       help="pixels that images are scaled to")
+    group.add_argument("--features_weights", type=str, metavar="FILE",
+                       help="the network's weights, instead of the packaged or downloaded ones")
 
 
 def add_dynamic_args(parser: argparse.ArgumentParser, title: str,

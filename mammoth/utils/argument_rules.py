@@ -85,6 +85,15 @@ def _checkpoints(args: Namespace, dataset: type, model: type) -> Iterator[str]:
     if args.disable_log and (args.tensorboard or args.wandb_project):
         yield "--tensorboard and --wandb_project write into the results; leave out --disable_log."
     n_tasks = getattr(dataset, "N_TASKS", 1)  # a stream without tasks has none
+    if n_tasks is not None:  # a file of features says it when it is read
+        yield from tasks_out_of_range(args, n_tasks)
+    if args.custom_class_order and (args.custom_task_order or args.permute_classes):
+        yield ("--custom_class_order excludes --custom_task_order and --permute_classes; keep "
+               "one.")
+
+
+def tasks_out_of_range(args: Namespace, n_tasks: int) -> Iterator[str]:
+    """What is wrong with --start_from and --stop_after in a benchmark of so many tasks."""
     for name in ("start_from", "stop_after"):
         value = getattr(args, name)
         if value is not None and value > n_tasks:
@@ -93,9 +102,6 @@ def _checkpoints(args: Namespace, dataset: type, model: type) -> Iterator[str]:
     if first >= end and not args.inference_only:
         yield (f"There is no task from --start_from {first} to before {end} of {n_tasks}; lower "
                "--start_from or raise --stop_after.")
-    if args.custom_class_order and (args.custom_task_order or args.permute_classes):
-        yield ("--custom_class_order excludes --custom_task_order and --permute_classes; keep "
-               "one.")
 
 
 def _general_continual(args: Namespace, dataset: type, model: type) -> Iterator[str]:

@@ -24,6 +24,7 @@ from utils.args import (
     ArgumentParser,
     add_dynamic_args,
     add_experiment_args,
+    add_features_args,
     add_initial_args,
     add_management_args,
     check_no_duplicates,
@@ -97,12 +98,16 @@ class SettingsBuilder:
             missing = "--model" if self.model is None else "--dataset"
             raise UsageError(f"{missing} is needed, e.g. main.py --model er --dataset seq-digits "
                              "--buffer_size 200; --help lists all.")
-        self.dataset_class, own_args = get_dataset_class(self.dataset, return_args=True)
+        self.features = first.features or inherited.get("features")
+        self.dataset_class, own_args = get_dataset_class(
+            Namespace(dataset=self.dataset, features=self.features), return_args=True)
         self.model_class = get_model_class(self.model)
         refuse_incompatible(self.model, self.model_class, self.dataset, self.dataset_class)
         self.parser = general_parser()
         model_defaults = self._add_model_args()
         add_dynamic_args(self.parser, f"Arguments of {self.dataset}", own_args)
+        if self.features and self.dataset != "features":
+            add_features_args(self.parser)
         self.dataset_fields: dict[str, Any] = {}  # what the variant changes besides arguments
         layers = self._layers(first, model_defaults, inherited)
         self._add_backbone_args(first, layers)
@@ -168,7 +173,8 @@ class SettingsBuilder:
 
         self._own_defaults = Layer(f"{self.model}'s default", model_defaults)
         query = Query(
-            self.model, self.dataset, getattr(self.dataset_class, "SETTING", ""),
+            self.model, "features" if self.features else self.dataset,
+            getattr(self.dataset_class, "SETTING", ""),
             first.buffer_size or model_defaults.get("buffer_size") or inherited.get("buffer_size"),
             "best" if first.load_best_args else first.model_config)
         self._method_layers = method_layers(query, self._settings_file())

@@ -46,15 +46,18 @@ def novel_for(wanted: str, dataset: Any) -> Novel:
                                      "can take its images' place.")
     try:
         images = _images(name, dataset)
+        if images is not None and hasattr(dataset, "embed"):  # a benchmark on features of images
+            images = dataset.embed(images, f"novel-{name}")
     except contract.UsageError as error:
         return Novel(name, None, "", f"There is no novel data: {error}")
     if images is None or images.shape[1:] != newest.data.shape[1:]:
-        return Novel(name, None, "", f"The images of {name} do not have the shape of "
-                                     f"{dataset.NAME}'s, so there is no novel data.")
+        return Novel(name, None, "", f"The images of {name} do not fit {dataset.NAME}'s, so there "
+                                     "is no novel data.")
     changed = copy.copy(newest)
     changed.data, changed.targets = images, torch.zeros(len(images), dtype=torch.long)
     domain = getattr(newest, "domain", None)
-    through = f", through the newest task's {type(domain).__name__.lower()}" if domain else ""
+    through = ", as features" if hasattr(dataset, "embed") else \
+        f", through the newest task's {type(domain).__name__.lower()}" if domain else ""
     return Novel(name, changed, TITLES[name] + through)
 
 
@@ -68,9 +71,10 @@ def _images(name: str, dataset: Any) -> torch.Tensor | None:
     if name == "cifar100":
         images, labels = contract.load_cifar(contract.CIFAR100, False)
         return images[labels < 10]
-    if not hasattr(dataset, "load_split"):
+    load = getattr(dataset, "load_images", getattr(dataset, "load_split", None))
+    images = None if load is None else load(False)[0]
+    if images is None or images.dtype != torch.uint8:
         return None
-    images = dataset.load_split(False)[0]
     if name == "inverted":
         return 255 - images
     height, width = images.shape[1:3]

@@ -14,6 +14,7 @@ from utils.errors import UsageError
 class FeatureBenchmark:
     """What all benchmarks on features have in common, before the benchmark in the ancestry."""
 
+    SIZE: tuple[int] | None = None  # (F,), known once there are features
     MEAN = None
     STD = None
     TRANSFORM = None

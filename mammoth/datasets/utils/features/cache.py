@@ -113,13 +113,16 @@ def _extract(images: torch.Tensor, spec: NetworkSpec, path: Path, device: str | 
     size = _CPU_BATCH if network.device.type == "cpu" else _GPU_BATCH
     part, row = path.with_suffix(".part"), network.dim * _TYPE().itemsize
     chunk = size * _BATCHES_AT_A_TIME
+    title = path.stem.rsplit("-", 1)[0]
+    if not quiet:
+        print(f"{len(images)} images of {title} pass {spec.name} once; their features are kept in "
+              f"{path.parent}.", file=sys.stderr)
     done = part.stat().st_size // row // chunk * chunk if part.exists() else 0
     done = min(done, len(images))
     try:
         with part.open("r+b" if part.exists() else "w+b") as file, tqdm(
                 total=len(images), initial=done, unit=" images", mininterval=0.5,
-                desc=f"Features of {path.stem.rsplit('-', 1)[0]}",
-                disable=quiet or None) as bar:
+                desc=f"Features of {title}", disable=quiet or None) as bar:
             file.truncate(done * row)
             file.seek(done * row)
             for begin in range(done, len(images), chunk):
