@@ -41,6 +41,7 @@ COMMAND_LINE = "command line"
 _MISSING_HINTS = {
     "lr": "there is no published learning rate of {model} on {dataset}",
     "buffer_size": "{model} replays samples from a buffer",
+    "classes_per_task": "a file of features does not say which classes make a task",
 }
 
 

@@ -51,8 +51,8 @@ def novel_for(wanted: str, dataset: Any) -> Novel:
     except contract.UsageError as error:
         return Novel(name, None, "", f"There is no novel data: {error}")
     if images is None or images.shape[1:] != newest.data.shape[1:]:
-        return Novel(name, None, "", f"The images of {name} do not fit {dataset.NAME}'s, so there "
-                                     "is no novel data.")
+        return Novel(name, None, "", f"The images of {name} do not have the shape of "
+                                     f"{dataset.NAME}'s, so there is no novel data.")
     changed = copy.copy(newest)
     changed.data, changed.targets = images, torch.zeros(len(images), dtype=torch.long)
     domain = getattr(newest, "domain", None)
