@@ -16,7 +16,7 @@ if sys.path[:1] != [_HERE]:
     # Upstream's import names (`models`, `utils`, ...) must mean this folder.
     sys.path[:] = [_HERE, *(p for p in sys.path if p != _HERE)]
 
-from utils.errors import RunError, UsageError  # noqa: E402
+from utils.errors import UsageError, keep_tracebacks_in, sentence_and_code  # noqa: E402
 
 
 def parse_args(cmd: Sequence[str] | None = None) -> Namespace:
@@ -90,10 +90,12 @@ def complete_args(args: Namespace, dataset_class: type, origin: Any = None) -> N
     """Fill in what follows from the rest: replay size, network size, seed, names of the run."""
     import torch
 
+    from utils.debug_mode import shorten
     from utils.identity import run_key
 
     if "minibatch_size" in args and args.minibatch_size is None:
         args.minibatch_size = args.batch_size
+    shorten(args)
     if args.load_best_args:
         args.model_config = "best"
     complete_backbone_args(args, dataset_class)
@@ -236,25 +238,38 @@ def main(args: Namespace | None = None) -> dict:
 
 
 def cli() -> int:
-    """The process: one sentence on stderr and an exit code for whatever goes wrong."""
-    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "WARNING"),
-                        format="[%(levelname)s] %(message)s", stream=sys.stderr)
-    debugging = "--debug_mode" in sys.argv and \
-        sys.argv[sys.argv.index("--debug_mode") + 1:][:1] in (["1"], ["true"], ["True"])
+    """The process: one sentence on stderr and an exit code for whatever goes wrong.
+
+    Exit codes: 0 done, 1 the run failed, 2 a mistake of the user, 130 and 143 interrupted.
+    """
+    from utils.streams import make_patient
+
+    make_patient()
+    keep_tracebacks_in(None)
     try:
+        set_log_level(os.environ.get("LOG_LEVEL", "WARNING"))
         main()
-    except (UsageError, RunError) as error:
-        if debugging:
-            raise
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except BrokenPipeError:  # `main.py --help | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        print("error: Interrupted at once; what was written before is kept.", file=sys.stderr)
-        return 130
+    except (Exception, KeyboardInterrupt) as error:
+        sentence, code = sentence_and_code(error)
+        print(f"error: {sentence}", file=sys.stderr)
+        return code
+    finally:
+        sys.stdout.flush()
     return 0
+
+
+def set_log_level(name: str) -> None:
+    """How much the harness tells about itself on stderr.
+
+    Raises:
+        UsageError: there is no such level.
+    """
+    levels = logging.getLevelNamesMapping()
+    if name.upper() not in levels:
+        raise UsageError(f"Expected the environment's LOG_LEVEL to be one of "
+                         f"{', '.join(sorted(levels, key=levels.__getitem__))}, but got `{name}`.")
+    logging.basicConfig(level=levels[name.upper()], format="[%(levelname)s] %(message)s",
+                        stream=sys.stderr)
 
 
 if __name__ == "__main__":

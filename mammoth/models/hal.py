@@ -94,7 +94,8 @@ class HAL(RehearsalModel):
         tuned = self.tuned_parameters()
         shape = self.buffer.examples.shape[1:]
         anchors = torch.rand(len(classes), *shape, device=self.device)
-        for _ in range(ANCHOR_STEPS):
+        steps = self.get_debug_iters() if self.args.debug_mode else ANCHOR_STEPS
+        for _ in range(steps):
             anchors.requires_grad_(True)
             features = self.net(anchors, returnt="features")
             forgetting = (self.loss(call_with(self.net, tuned, anchors), classes)

@@ -226,7 +226,7 @@ def add_management_args(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--non_verbose", type=bool01, default=False, help="no progress bars")
     group.add_argument("--disable_log", type=bool01, default=False, help="write no results")
     group.add_argument("--debug_mode", type=bool01, default=False,
-                       help="a few batches an epoch; tracebacks instead of sentences")
+                       help="smoke test: one epoch of 4 batches per task, few test samples")
     group.add_argument("--inference_only", type=bool01, default=False,
                        help="evaluate what --loadcheck holds, without training")
     group.add_argument("--tensorboard", type=bool01, default=False,

@@ -88,26 +88,31 @@ def read_yaml_value(path: Path) -> Any:
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > _YAML_DEPTH:
                 raise Unreadable(f"is nested more than {_YAML_DEPTH} levels deep")
-        content = yaml.load(text, Loader=loader)
+        reader = loader(text)
+        node = reader.get_single_node()
+        # Counted before anything is made of the nodes: merged mappings (`<<`) are copied then.
+        if node is not None and _written_out(node, {}) > _YAML_NODES:
+            raise Unreadable(f"stands for more than {_YAML_NODES:,} values (aliases counted each "
+                             "time)")
+        return None if node is None else reader.construct_document(node)
     except yaml.YAMLError as error:
         raise Unreadable(f"is not valid YAML ({type(error).__name__})") from error
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, LookupError,
+            RecursionError) as error:
         if isinstance(error, Unreadable):
             raise
         raise Unreadable(f"is not valid YAML ({error})".replace("\n", " ")) from error
-    if count_nodes(content, _YAML_NODES) > _YAML_NODES:
-        raise Unreadable(f"stands for more than {_YAML_NODES:,} values (aliases counted each time)")
-    return content
 
 
-def count_nodes(value: Any, limit: int) -> int:
-    """How many values nested lists and mappings hold, counted up to just beyond `limit`."""
-    waiting, count = [value], 0
-    while waiting and count <= limit:
-        found = waiting.pop()
-        count += 1
-        if isinstance(found, dict):
-            waiting += [*found.keys(), *found.values()][:limit + 1]
-        elif isinstance(found, (list, tuple, set)):
-            waiting += list(found)[:limit + 1]
-    return count
+def _written_out(node: Any, known: dict[int, int]) -> int:
+    """YAML nodes below and including this one, each alias counted as what it stands for.
+
+    A node within itself counts as too many.
+    """
+    if id(node) not in known:
+        known[id(node)] = _YAML_NODES + 1  # while it is being counted
+        children = node.value if isinstance(node.value, list) else []
+        parts = [part for child in children
+                 for part in (child if isinstance(child, tuple) else (child,))]
+        known[id(node)] = 1 + sum(_written_out(part, known) for part in parts)
+    return known[id(node)]

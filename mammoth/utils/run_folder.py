@@ -18,7 +18,7 @@ from typing import Any
 
 from utils.bounded import read_json
 from utils.checkpoint_schema import is_file_name
-from utils.errors import UsageError
+from utils.errors import UsageError, keep_tracebacks_in
 from utils.files import append_line, atomic_write, ensure_writable, write_json
 from utils.identity import Role, names_of
 from utils.identity import run_key as run_key
@@ -77,6 +77,7 @@ class RunFolder:
 
     def open(self) -> None:
         """Write args.json, once the data is there and the run really starts."""
+        keep_tracebacks_in(self.path if self.enabled else None)
         if self.enabled and not (self.path / "args.json").exists():
             write_json(self.path / "args.json", {
                 "args": plain_args(self._args), "sources": self._sources, "key": self._key,

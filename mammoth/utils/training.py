@@ -198,6 +198,8 @@ class Experiment:
         stopping.restore_best(self.model)
 
     def _fitted(self, position: Position, stopping: EarlyStopping) -> bool:
+        if self.args.debug_mode and position.epoch >= 1:
+            return True
         if self.args.fitting_mode == "iters":
             return position.steps >= self.args.n_iters
         if self.args.fitting_mode == "early_stopping":

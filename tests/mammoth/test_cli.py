@@ -64,12 +64,6 @@ def test_a_mistake_leaves_no_traceback_in_a_real_process():
     assert done.stderr.startswith("error: ") and len(done.stderr.splitlines()) == 1
 
 
-def test_debug_mode_shows_the_traceback(tmp_path):
-    done = run_main("--model", "sgd", "--dataset", "seq-digits", "--lr", "1e12", "--base_path",
-                    tmp_path, "--debug_mode", 1)
-    assert done.returncode == 1 and "Traceback" in done.stderr
-
-
 def test_run_prints_settings_with_sources_and_mammoths_lines(tmp_path):
     done = run_main("--model", "sgd", "--dataset", "seq-digits", "--seed", 3, "--base_path",
                     tmp_path)

@@ -13,6 +13,7 @@ from datasets.utils.seeds import data_seed, numpy_rng, torch_generator
 from datasets.utils.validation import get_validation_indexes, validation_fraction
 from datasets.utils.wrapper import MammothDatasetWrapper
 from utils.conf import create_seeded_dataloader
+from utils.debug_mode import few_rows
 from utils.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ def store_masked_loaders(train_dataset: Any, test_dataset: Any,
         train.targets = build_noisy_labels(train.targets, args, setting.class_order)
     if has_class_tasks(setting):
         _select_task(train, test, setting)
+    for part in (train, test):
+        rows = few_rows(part.targets, args, part is train)
+        if rows is not None:
+            _keep(part, rows)
     if noisy:
         train.add_extra_return_field("true_labels", torch.as_tensor(train.true_labels))
     _drop_labels(train, setting, task)

@@ -17,6 +17,7 @@ from torch import nn
 from utils.args import ArgumentParser
 from utils.augmentations import to_batch_transform
 from utils.conf import get_device, warn_once
+from utils.debug_mode import BATCHES
 from utils.errors import UsageError
 from utils.evaluate import evaluation_mode
 
@@ -172,7 +173,7 @@ class ContinualModel(nn.Module):
 
     def get_debug_iters(self) -> int:
         """Index of the last batch of an epoch in debug mode."""
-        return 5
+        return BATCHES - 1
 
     def to(self, device: Any) -> "ContinualModel":  # type: ignore[override]
         """Move to a device and remember it."""
