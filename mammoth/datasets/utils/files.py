@@ -20,12 +20,14 @@ class FileSet:
         folders: where the files may lie below the base path; the first is recommended.
         names: the files; each may also be there with `.gz` appended.
         torchvision_class: which class of torchvision downloads them, "" if none does.
+        alternative: another form of the dataset and where to put it, if there is one.
     """
 
     title: str
     folders: tuple[str, ...]
     names: tuple[str, ...]
     torchvision_class: str = ""
+    alternative: str = ""
 
 
 def _locate_one(folder: Path, name: str) -> Path | None:
@@ -44,6 +46,11 @@ def _search(files: FileSet, names: Sequence[str]) -> tuple[dict[str, Path], list
         if len(found) > len(best):
             best = found
     return best, [name for name in names if name not in best]
+
+
+def is_there(files: FileSet, names: Sequence[str]) -> bool:
+    """Whether any of the files is there, so that this form of the dataset is meant."""
+    return bool(_search(files, names)[0])
 
 
 def _download(files: FileSet) -> str:
@@ -83,11 +90,12 @@ def locate(files: FileSet, names: Sequence[str] | None = None) -> dict[str, Path
         if missing:
             shown = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more"
                                               if len(missing) > 4 else "")
+            alternative = f"{files.alternative}, or " if files.alternative else ""
             raise UsageError(
                 f"{files.title} is not complete under {base_path()}: missing {shown} "
-                f"({problem or 'the download did not bring them'}); put the files into "
-                f"{Path(base_path(), files.folders[0])} or say with --base_path where the folder "
-                f"{' or '.join(files.folders)} lies.")
+                f"({problem or 'the download did not bring them'}); put {alternative}"
+                f"the files into {Path(base_path(), files.folders[0])}, or say with --base_path "
+                f"where the folder {' or '.join(files.folders)} lies.")
     return found
 
 

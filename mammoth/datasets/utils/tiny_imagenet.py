@@ -1,11 +1,16 @@
-"""Tiny-ImageNet as upstream keeps it: 20 numpy files a split, floats in [0, 1]."""
+"""Tiny-ImageNet: as it is published, or as upstream keeps it.
+
+Upstream's form is 20 numpy files per split with floats in [0, 1]; see `tiny_imagenet_official` for
+the other.
+"""
 import functools
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from datasets.utils.files import FileSet, damaged, locate
+from datasets.utils.files import FileSet, damaged, is_there, locate
+from datasets.utils.tiny_imagenet_official import find_official, read_official
 
 _PARTS = 20
 _CLASSES = 200
@@ -18,7 +23,9 @@ def _names(split: str) -> tuple[str, ...]:
 
 
 TINY_IMAGENET = FileSet("Tiny-ImageNet", ("TINYIMG/processed",),
-                        (*_names("train"), *_names("val")))
+                        (*_names("train"), *_names("val")),
+                        alternative="the official folder tiny-imagenet-200 or its zip into the "
+                                    "base path")
 
 
 def _read_array(path: Path) -> np.ndarray:
@@ -48,10 +55,19 @@ def _read_split(x_paths: tuple[Path, ...], y_paths: tuple[Path, ...],
     return torch.from_numpy(images), torch.from_numpy(labels)
 
 
+@functools.lru_cache(maxsize=2)
+def _official_split(path: Path, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    images, labels = read_official(path, train)
+    return torch.from_numpy(images), torch.from_numpy(labels)
+
+
 def load_tiny_imagenet(train: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """Images (N, 64, 64, 3) uint8 and labels (N,) int64 of one split."""
     split = "train" if train else "val"
     names = _names(split)
+    official = None if is_there(TINY_IMAGENET, names) else find_official()
+    if official is not None:
+        return _official_split(official, train)
     found = locate(TINY_IMAGENET, names)
     paths = tuple(found[name] for name in names)
     return _read_split(paths[:_PARTS], paths[_PARTS:], _COUNTS[split])
