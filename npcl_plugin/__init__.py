@@ -39,3 +39,12 @@ def extend(args: Namespace) -> Any:
     from npcl_plugin.uncertainty.recorder import Recorder
 
     return Recorder(args)
+
+
+def add_experiments() -> None:
+    """The hook of `experiments`: measures, figures and tables of neural processes."""
+    from npcl_plugin.bench import register as register_bench
+    from npcl_plugin.report import register
+
+    register()
+    register_bench()

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from experiments.contributions import load_contributions
 from utils.errors import RunError, UsageError
 
 
@@ -24,6 +25,7 @@ def command_parser(page: str, allow_abbrev: bool = True) -> argparse.ArgumentPar
 def told(main: Callable[[], int]) -> int:
     """Call `main`; mistakes become one sentence on stderr and their exit code."""
     try:
+        load_contributions()
         return main()
     except (UsageError, RunError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -14,16 +14,35 @@ import statistics
 import subprocess
 import sys
 import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from experiments.commands import command_parser, told
 from experiments.paths import MAIN
+from utils.errors import UsageError
 from utils.files import write_json
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def build(model, dataset, base_path, *more):
+Figures = dict[str, Any]
+Job = Callable[[Namespace], Any]
+_JOBS: dict[str, Job] = {}
+
+
+def job(name: str) -> Callable[[Job], Job]:
+    """Decorator: a function of the options that prints and returns figures becomes a job."""
+
+    def decorate(function: Job) -> Job:
+        _JOBS[name] = function
+        return function
+
+    return decorate
+
+
+def build(model: str, dataset: str, base_path: str, *more: str) -> tuple[Any, Any, Any]:
     """A method and a benchmark in their first task, buffer and all, as main.py makes them."""
     from main import initialize, parse_args
 
@@ -37,9 +56,11 @@ def build(model, dataset, base_path, *more):
     return method, benchmark, loader
 
 
-def time_steps(method, loader, steps, warmup=5):
+def time_steps(method: Any, loader: Any, steps: int, warmup: int = 5) -> tuple[float, float]:
     """Median seconds a step spends on data and on the method itself."""
-    data, compute, batches = [], [], iter(loader)
+    data: list[float] = []
+    compute: list[float] = []
+    batches = iter(loader)
     for i in range(steps + warmup):
         start = time.process_time()
         batch = next(batches, None)
@@ -54,7 +75,7 @@ def time_steps(method, loader, steps, warmup=5):
     return statistics.median(data), statistics.median(compute)
 
 
-def time_evaluation(method, benchmark, batches):
+def time_evaluation(method: Any, benchmark: Any, batches: int) -> float:
     """Images a second in evaluation, data included."""
     from utils.evaluate import evaluation_mode
 
@@ -69,7 +90,8 @@ def time_evaluation(method, benchmark, batches):
     return count / (time.process_time() - start)
 
 
-def bench_harness(options):
+@job("harness")
+def bench_harness(options: Namespace) -> list[Figures]:
     """ER on perm-mnist (MLP) and on seq-cifar10 (ResNet-18)."""
     rows = []
     for dataset, steps in (("perm-mnist", options.steps), ("seq-cifar10", options.steps // 20)):
@@ -89,7 +111,7 @@ def bench_harness(options):
     return rows
 
 
-def begin_next_task(method, benchmark, loader, steps):
+def begin_next_task(method: Any, benchmark: Any, loader: Any, steps: int) -> Any:
     """A few steps, then the hooks between two tasks; returns the next task's loader."""
     for _, batch in zip(range(steps), loader, strict=False):
         method.meta_observe(*batch[:3], epoch=0)
@@ -99,12 +121,13 @@ def begin_next_task(method, benchmark, loader, steps):
     return loader
 
 
-def bench_methods(options):
+@job("methods")
+def bench_methods(options: Namespace) -> list[Figures]:
     """Each method in its second task beside ER: the same rounds, so that noise hits all alike."""
     from datasets import get_dataset_class
     from models import REGISTRY
 
-    rows = []
+    rows: list[Figures] = []
     for dataset in ("perm-mnist", "seq-mnist"):
         setting = get_dataset_class(dataset).SETTING
         names = [name for name in REGISTRY.names() if name != "joint" and setting in
@@ -119,7 +142,8 @@ def bench_methods(options):
     return rows
 
 
-def time_side_by_side(dataset, names, options, rounds=5):
+def time_side_by_side(dataset: str, names: Sequence[str], options: Namespace,
+                      rounds: int = 5) -> list[Figures]:
     """Median step and evaluation times of several methods, measured in turns."""
     from models import REGISTRY
     from utils.args import ArgumentParser
@@ -132,7 +156,8 @@ def time_side_by_side(dataset, names, options, rounds=5):
                                           "--minibatch_size" if more else "--optim_wd",
                                           "128" if more else "0", *more)
         built[name] = method, benchmark, begin_next_task(method, benchmark, loader, 10)
-    steps, images = {n: [] for n in names}, {n: [] for n in names}
+    steps: dict[str, list[float]] = {name: [] for name in names}
+    images: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(rounds):
         for name, (method, benchmark, loader) in built.items():
             steps[name].append(sum(time_steps(method, loader, max(options.steps // 10, 3), 2)))
@@ -144,13 +169,14 @@ def time_side_by_side(dataset, names, options, rounds=5):
              "eval_ratio": speed["er"] / speed[name]} for name in names]
 
 
-def bench_startup(options):
+@job("startup")
+def bench_startup(options: Namespace) -> dict[str, float]:
     """`main.py --help` ÷ `import torch`, alternating, median of several."""
     commands = {"help": [str(MAIN), "--help"],
                 "help with a model": [str(MAIN), "--model", "er",
                                       "--dataset", "perm-mnist", "--help"],
                 "import torch": ["-c", "import torch"]}
-    seconds = {name: [] for name in commands}
+    seconds: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(options.repeats):
         for name, words in commands.items():
             start = time.perf_counter()
@@ -163,32 +189,35 @@ def bench_startup(options):
     return medians
 
 
-def bench_family(options):
-    """The neural processes; see bench_npcl.py, beside this file."""
-    from npcl_plugin.bench import bench_npcl
-
-    return bench_npcl(build, options)
-
-
-def main(argv=None):
-    """Run the benchmark that is asked for."""
+def parse_args(argv: Sequence[str] | None = None) -> Namespace:
+    """The command line; plugins have added their jobs before."""
     parser = command_parser(__doc__)
-    parser.add_argument("what", nargs="?", default="harness",
-                        choices=["harness", "methods", "startup", "npcl"])
+    parser.add_argument("what", nargs="?", default="harness", choices=list(_JOBS))
     parser.add_argument("--base_path", default="./data/", help="where the datasets are")
     parser.add_argument("--steps", type=int, default=300, help="training steps on the MLP")
     parser.add_argument("--repeats", type=int, default=5, help="process starts (startup)")
-    parser.add_argument("--images", type=int, default=10000, help="of an evaluation (npcl)")
+    parser.add_argument("--images", type=int, default=10000,
+                        help="images of an evaluation (jobs of plugins)")
     parser.add_argument("--json", type=Path, help="file to keep the figures in")
-    options = parser.parse_args(argv)
-    jobs = {"harness": bench_harness, "methods": bench_methods, "startup": bench_startup,
-            "npcl": bench_family}
-    return told(lambda: measure(jobs[options.what], options))
+    return parser.parse_args(argv)
 
 
-def measure(job, options):
-    """Time what was asked for and keep the figures where asked."""
-    figures = job(options)
+def measure(options: Namespace) -> int:
+    """Time what was asked for and keep the figures where asked.
+
+    Raises:
+        UsageError: a count is below 1.
+    """
+    for name in ("steps", "repeats", "images"):
+        if getattr(options, name) < 1:
+            raise UsageError(f"Expected --{name} to be at least 1, but got "
+                             f"{getattr(options, name)}.")
+    figures = _JOBS[options.what](options)
     if options.json:
         write_json(options.json, figures)
     return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns the exit code."""
+    return told(lambda: measure(parse_args(argv)))

@@ -10,9 +10,14 @@ that are not listed below go to every run, e.g. --n_epochs 1.
 """
 import re
 import sys
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from experiments.commands import command_parser, told
+from experiments.identity import protocol, variant
+from experiments.run import Run
 from experiments.sweeps.display import Display
 from experiments.sweeps.estimate import expected_time
 from experiments.sweeps.execution import Outcome, done_before, log_file
@@ -20,13 +25,14 @@ from experiments.sweeps.launchers import care_of
 from experiments.sweeps.local import LocalLauncher
 from experiments.sweeps.options import add_run_options, extra_arguments, folders_of, jobs_of
 from experiments.sweeps.specification import RunSpec, check
-from experiments.tables.comparison import as_csv, as_latex, as_markdown, as_text, compare
-from experiments.tables.records import protocol, read_paper, variant
+from experiments.tables.comparison import compare
+from experiments.tables.published import figures
+from experiments.tables.table import Table
 from utils.errors import UsageError
 from utils.files import atomic_write
 
 
-def parse_args(argv=None):
+def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]:
     """Our own arguments, and the rest for main.py."""
     parser = command_parser(__doc__, allow_abbrev=False)
     parser.add_argument("--models", nargs="+", required=True, help="methods, as for --model")
@@ -43,7 +49,7 @@ def parse_args(argv=None):
     return parser.parse_known_args(argv)
 
 
-def arguments_of(model):
+def arguments_of(model: str) -> set[str]:
     """The names of a method's own arguments, and of those that plugins give to all.
 
     Raises:
@@ -55,11 +61,12 @@ def arguments_of(model):
     from utils.plugins import load_plugins
 
     load_plugins()
-    own = get_model_class(model).get_parser(ArgumentParser(add_help=False))
+    method: Any = get_model_class(model)
+    own = method.get_parser(ArgumentParser(add_help=False))
     return {action.dest for action in (*own._actions, *general_parser()._actions)}
 
 
-def plan(options, rest) -> list[RunSpec]:
+def plan(options: Namespace, rest: Sequence[str]) -> list[RunSpec]:
     """A run for each method and seed; one that cannot be is kept with the reason.
 
     Raises:
@@ -85,13 +92,14 @@ def plan(options, rest) -> list[RunSpec]:
     return specs
 
 
-def run_all(options, specs):
+def run_all(options: Namespace, specs: list[RunSpec]) -> tuple[dict[int, Outcome], int]:
     """All the runs, `--jobs` at a time.
 
     Returns:
         (outcomes by place in `specs`, number of the signal that stopped it)
     """
-    jobs, outcomes = jobs_of(options), {}
+    jobs = jobs_of(options)
+    outcomes: dict[int, Outcome] = {}
     care = care_of(options)
     for i, spec in enumerate(specs):
         known = done_before(spec, care)
@@ -112,42 +120,45 @@ def run_all(options, specs):
     return outcomes, LocalLauncher(jobs, care).run(todo, display, ended)
 
 
-def table_of(options, specs, outcomes):
-    """The columns, with the paper's figures where these are runs of its protocol."""
-    results = {model: {} for model in options.models}
-    names, figures = {}, read_paper()
+def table_of(options: Namespace, specs: Sequence[RunSpec], outcomes: Mapping[int, Outcome]
+             ) -> Table:
+    """The table, with the paper's figures where these are runs of its protocol."""
+    results: dict[str, dict[int, Run]] = {model: {} for model in options.models}
+    names: dict[str, tuple[str, str]] = {}
+    dataset = options.dataset.replace("_", "-")
     for i, spec in enumerate(specs):
-        record = {"model": spec.given["model"], "dataset": options.dataset.replace("_", "-"),
-                  "settings": spec.given}
-        names[spec.given["model"]] = (variant(record) if not protocol(record) else "",
-                                      str(spec.given.get("buffer_size", 0)))
-        if i in outcomes and outcomes[i].result is not None:
-            results[spec.given["model"]][spec.given["seed"]] = outcomes[i].result
+        model = spec.given["model"]
+        asked = Run(model, dataset, "", {}, "", given=spec.given)
+        names[model] = ("" if protocol(asked) else variant(asked),
+                        str(spec.given.get("buffer_size", 0)))
+        run = outcomes[i].run if i in outcomes else None
+        if run is not None:
+            results[model][spec.given["seed"]] = run
 
     def paper(measure: str, model: str) -> list[float]:
         name, size = names[model]
-        found = figures[measure].get(options.dataset.replace("_", "-"), {})
-        return found.get(size, {}).get(name, [])
+        found: list[float] = figures(measure).get(dataset, {}).get(size, {}).get(name, [])
+        return found
 
     return compare(results, paper)
 
 
-def default_prefix(options, rest) -> Path:
+def default_prefix(options: Namespace, rest: Sequence[str]) -> Path:
     """Where the table goes: the same comparison writes the same files."""
     words = [options.dataset, str(options.buffer_size), *options.models, *rest]
     name = re.sub(r"[^\w.]+", "-", " ".join(words).replace("--", ""))
     return folders_of(options).results / "comparisons" / name
 
 
-def write(prefix: Path, columns, title: str) -> None:
+def write(prefix: Path, table: Table, title: str) -> None:
     """The table in three formats beside each other."""
-    for suffix, text in ((".md", f"{title}\n\n{as_markdown(columns)}\n"),
-                         (".csv", as_csv(columns)), (".tex", as_latex(columns))):
+    for suffix, text in ((".md", f"{title}\n\n{table.markdown()}\n"),
+                         (".csv", table.csv()), (".tex", table.latex())):
         atomic_write(prefix.with_name(prefix.name + suffix), text.encode())
     print(f"Written: {prefix}.md, {prefix}.csv, {prefix}.tex")
 
 
-def run_and_show(options, rest) -> int:
+def run_and_show(options: Namespace, rest: Sequence[str]) -> int:
     """Run, then print the table; exit code 1 if a run failed."""
     if options.seeds < 1:
         raise UsageError(f"Expected --seeds to be at least 1, but got {options.seeds}.")
@@ -157,13 +168,13 @@ def run_and_show(options, rest) -> int:
         print("error: Interrupted; the same command goes on where the runs were stopped.",
               file=sys.stderr)
         return 128 + signal_number
-    columns = table_of(options, specs, outcomes)
+    table = table_of(options, specs, outcomes)
     title = (f"{options.dataset}, buffer {options.buffer_size}, {options.seeds} seed(s), "
              f"{options.cpus} thread(s) a run{', ' + ' '.join(rest) if rest else ''}")
     print(f"\n{title}\n* best, + second best; p: paired t-test against {options.models[0]}; "
           "seconds without start-up and uncertainty\n")
-    print(as_text(columns) + "\n")
-    write(options.out or default_prefix(options, rest), columns, title)
+    print(table.text() + "\n")
+    write(options.out or default_prefix(options, rest), table, title)
     failed = [i for i in sorted(outcomes) if outcomes[i].state == "failed"]
     for i in failed:
         log = log_file(specs[i]) if not specs[i].error else None
@@ -172,6 +183,6 @@ def run_and_show(options, rest) -> int:
     return 1 if failed else 0
 
 
-def main(argv=None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns the exit code."""
     return told(lambda: run_and_show(*parse_args(argv)))

@@ -8,16 +8,19 @@ needs no network and no server. `--figures` also writes every figure as a file f
 the paper's figure number first in its name where the paper has that figure.
 """
 import sys
+from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.commands import command_parser, told
+from experiments.identity import experiments_of
 from experiments.report.files import write_figures
 from experiments.report.page import page
-from experiments.report.runs import group_runs, read_folder
+from experiments.run import find_runs, printable
 from utils.errors import UsageError
 
 
-def parse_args(argv=None):
+def parse_args(argv: Sequence[str] | None = None) -> Namespace:
     """The command line."""
     parser = command_parser(__doc__)
     parser.add_argument("source", type=Path, metavar="RESULTS_PATH", help="folder of the runs")
@@ -29,7 +32,7 @@ def parse_args(argv=None):
     return parser.parse_args(argv)
 
 
-def build(options):
+def build(options: Namespace) -> int:
     """Read, write, tell.
 
     Raises:
@@ -38,11 +41,11 @@ def build(options):
     if not options.source.is_dir():
         raise UsageError(f"Expected a folder of runs, but {options.source} is not one; give the "
                          "--results_path of the runs.")
-    runs, left_out = read_folder(options.source)
-    groups, repeated = group_runs(runs)
+    runs, left_out = find_runs(options.source)
+    groups, repeated = experiments_of(runs)
     left_out += repeated
     for one in left_out:
-        print(f"left out: {one.name} ({one.reason})", file=sys.stderr)
+        print(one, file=sys.stderr)
     if not groups:
         found = (f"its {len(left_out)} run(s) are unfinished or damaged" if left_out
                  else "it has no runs")
@@ -50,11 +53,11 @@ def build(options):
                          "make one with mammoth/main.py --results_path.")
     text, problems = page(groups, left_out, str(options.source))
     for problem in problems:
-        print(f"note: {problem}", file=sys.stderr)
+        print(f"note: {printable(problem)}", file=sys.stderr)
     out = options.out or options.source / "page.html"
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text, encoding="utf-8")
+        out.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
         raise UsageError(f"The page cannot be written to {out} ({error.strerror}); choose another "
                          "place with --out.") from error
@@ -66,6 +69,6 @@ def build(options):
     return 0
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns the exit code."""
     return told(lambda: build(parse_args(argv)))

@@ -10,6 +10,9 @@ paper's ranges, judged on a part of the training data) and go through utils/swee
 the expected time first and takes all further arguments (--only 'few-shot*', --limit 10, --jobs 2,
 --launcher ray, ...). Called again, it goes on. The tables are written beside the results.
 """
+from argparse import Namespace
+from collections.abc import Sequence
+
 from experiments.commands import collect, command_parser, sweep, tables, told
 from experiments.paths import ROOT
 from experiments.sweeps.specification import Folders
@@ -17,7 +20,7 @@ from experiments.sweeps.specification import Folders
 SCALES = ("cpu", "full")
 
 
-def parse_args(argv=None):
+def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]:
     """Our own arguments, and the rest for the sweep."""
     parser = command_parser(__doc__, allow_abbrev=False)
     parser.add_argument("--scale", choices=SCALES, default="cpu", help="preset (default: cpu)")
@@ -30,7 +33,7 @@ def parse_args(argv=None):
     return parser.parse_known_args(argv)
 
 
-def reproduce(options, rest) -> int:
+def reproduce(options: Namespace, rest: Sequence[str]) -> int:
     """Sweep, collect, tables; an interrupted sweep ends it, failed runs do not."""
     searching = options.validation is not None
     preset = "search" if searching else f"tables-{options.scale}"
@@ -47,11 +50,11 @@ def reproduce(options, rest) -> int:
         words("--results", folder, "--out", page, *only)) or code
 
 
-def words(*parts) -> list[str]:
+def words(*parts: object) -> list[str]:
     """A command line from words and paths."""
     return [str(part) for part in parts]
 
 
-def main(argv=None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns the exit code."""
     return told(lambda: reproduce(*parse_args(argv)))

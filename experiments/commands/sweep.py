@@ -10,7 +10,9 @@ is given again; a failed run is reported at the end and stops no other. Argument
 listed below go to every run, e.g. --n_epochs 1. docs/sweeps.md explains the grid file.
 """
 import sys
+from argparse import Namespace
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from experiments.commands import command_parser, told
@@ -30,7 +32,7 @@ from experiments.sweeps.specification import RunSpec
 from utils.errors import UsageError
 
 
-def parse_args(argv=None):
+def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]:
     """Our own arguments, and the rest for every run."""
     parser = command_parser(__doc__, allow_abbrev=False)
     parser.add_argument("grids", type=Path, nargs="+", metavar="GRID.yaml", help="grid files")
@@ -45,9 +47,10 @@ def parse_args(argv=None):
     return parser.parse_known_args(argv)
 
 
-def read_plan(options, rest) -> list[RunSpec]:
+def read_plan(options: Namespace, rest: Sequence[str]) -> list[RunSpec]:
     """The runs of all grid files, checked before anything starts."""
-    folders, extra, specs, repeated = folders_of(options), extra_arguments(rest), {}, 0
+    folders, extra, repeated = folders_of(options), extra_arguments(rest), 0
+    specs: dict[str, RunSpec] = {}
     for path in options.grids:
         found, twice = plan(path, folders, extra, options.only)
         repeated += twice + sum(spec.key in specs for spec in found)
@@ -59,7 +62,7 @@ def read_plan(options, rest) -> list[RunSpec]:
     return list(specs.values())
 
 
-def report(specs, outcomes, signal_number) -> int:
+def report(specs: Sequence[RunSpec], outcomes: Mapping[str, Outcome], signal_number: int) -> int:
     """The last words: what failed, with its log, and how to go on; returns the exit code."""
     states = Counter(outcome.state for outcome in outcomes.values())
     new = sum(o.new and o.state == "finished" for o in outcomes.values())
@@ -78,7 +81,7 @@ def report(specs, outcomes, signal_number) -> int:
     return 1 if states["failed"] else 0
 
 
-def dry_run(specs, todo) -> int:
+def dry_run(specs: Sequence[RunSpec], todo: Sequence[RunSpec]) -> int:
     """List the runs."""
     waiting = {spec.key for spec in todo}
     for spec in specs:
@@ -86,7 +89,7 @@ def dry_run(specs, todo) -> int:
     return 0
 
 
-def sweep(options, rest) -> int:
+def sweep(options: Namespace, rest: Sequence[str]) -> int:
     """Plan, say how long it takes, run, report."""
     if options.limit is not None and options.limit < 0:
         raise UsageError(f"Expected --limit to be at least 0, but got {options.limit}.")
@@ -116,6 +119,6 @@ def sweep(options, rest) -> int:
     return report(specs, outcomes, launcher.run(cut, display, ended) if cut else 0)
 
 
-def main(argv=None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns the exit code."""
     return told(lambda: sweep(*parse_args(argv)))

@@ -1,52 +1,55 @@
 """Accuracy: the matrix of a run, and curves over tasks that put methods side by side."""
 import statistics
+from collections.abc import Iterator, Mapping, Sequence
 
-from experiments.report.figure import Figure
+from experiments.measures import setting_name, settings_of
+from experiments.report.figure import Figure, Methods, Shown, comparison_figure, run_figure
 from experiments.report.heat import heat
-from experiments.report.svg import Plot, domain
+from experiments.report.svg import Plot, Svg, domain, finite, slug
+from experiments.run import Run
 
-SETTINGS = {"class-il": "Class-IL", "task-il": "Task-IL", "domain-il": "Domain-IL",
-            "general-continual": "General", "biased-class-il": "Class-IL (biased)"}
-
-
-def setting_name(setting):
-    """A setting as people write it."""
-    return SETTINGS.get(setting, setting)
+Curve = Sequence[float | None]
+Point = tuple[int, float, float]  # place, mean, deviation
 
 
-def accuracy_matrices(run):
-    """One heat map a setting."""
-    for setting in run.result["accuracy_matrix"]:
+@run_figure()
+def accuracy_matrices(shown: Shown) -> Iterator[Figure]:
+    """One heat map per setting."""
+    run = shown.run
+    for setting in run.matrix:
         names = None if run.sequential else ["end"]
         picture = heat(run.stages(setting), "tested on task", "after task", rows=names,
-                       low=run.scale_low.get(setting, 0), high=100,
+                       low=shown.lowest.get(setting, 0), high=100,
                        label=f"{setting_name(setting)} accuracy in percent")
         yield Figure(
-            f"accuracy-matrix-{setting}", f"{setting_name(setting)} accuracy, %", picture,
+            f"accuracy-matrix-{slug(setting)}", f"{setting_name(setting)} accuracy, %", picture,
             "Row i is the state after learning task i, column j the test set of task j. Down a "
             "column a task is forgotten; the last row's mean is the final accuracy. All runs of a "
             "benchmark share the colour scale.",
-            "Accuracy", facts=f"Final mean {run.result['accuracy'][setting]:.2f} %.")
+            "Accuracy", facts=f"Final mean {run.accuracy[setting]:.2f} %.")
 
 
-def mean_curve(run, setting):
+def mean_curve(run: Run, setting: str) -> Curve:
     """Mean accuracy over the tasks seen, after each task."""
-    return [sum(row) / len(row) for row in run.matrix(setting)]
+    return [sum(row) / len(row) for row in run.matrix[setting]]
 
 
-def averaged(curves):
+def averaged(curves: Sequence[Curve]) -> list[Point]:
     """Point by point mean and sample deviation of curves that may differ in length."""
     points = []
     for i in range(max((len(c) for c in curves), default=0)):
-        values = [c[i] for c in curves if i < len(c) and c[i] is not None]
+        values = finite([c[i] for c in curves if i < len(c)])
         if values:
             sd = statistics.stdev(values) if len(values) > 1 else 0.0
             points.append((i, statistics.mean(values), sd))
     return points
 
 
-def curves_figure(named, ylabel, *, xlabel="tasks learned", limits=(None, None), guides=(),
-                  styles=None, digits=2):
+def curves_figure(named: Sequence[tuple[str, Sequence[Curve]]], ylabel: str, *,
+                  xlabel: str = "tasks learned",
+                  limits: tuple[float | None, float | None] = (None, None),
+                  guides: Sequence[tuple[str, float]] = (),
+                  styles: Mapping[str, int] | None = None, digits: int = 2) -> Svg:
     """Curves with a band of one standard deviation.
 
     Args:
@@ -57,7 +60,7 @@ def curves_figure(named, ylabel, *, xlabel="tasks learned", limits=(None, None),
     lines = [(name, averaged(curves)) for name, curves in named]
     values = [m + s * sign for _, points in lines for _, m, s in points for sign in (-1, 1)]
     values += [value for _, value in guides] + ([0] if limits[1] == 1 else [])
-    length = max((len(points) for _, points in lines), default=1)
+    length = max([1, *(len(points) for _, points in lines)])
     style = {name: (styles or {}).get(name, i) for i, (name, _) in enumerate(lines)}
     plot = Plot((-0.2, max(length - 0.8, 0.2)), domain(values, 0.08, *limits), xlabel, ylabel,
                 xticks=[(i, str(i + 1)) for i in range(length)], height=220,
@@ -72,37 +75,36 @@ def curves_figure(named, ylabel, *, xlabel="tasks learned", limits=(None, None),
     return plot.svg()
 
 
-def accuracy_curves(table):
-    """Mean accuracy over the tasks seen so far, by method, one figure a setting."""
-    settings = []
-    for group in table.groups:
-        settings += [s for s in group.runs[0].result["accuracy"] if s not in settings]
-    for setting in settings:
-        named, guides = [], []
-        for group in table.groups:
-            runs = [r for r in group.runs if setting in r.result["accuracy"]]
+@comparison_figure
+def accuracy_curves(methods: Methods) -> Iterator[Figure]:
+    """Mean accuracy over the tasks seen so far, by method, one figure per setting."""
+    for setting in settings_of(one.runs[0] for one in methods.experiments):
+        named: list[tuple[str, list[Curve]]] = []
+        guides: list[tuple[str, float]] = []
+        for one in methods.experiments:
+            runs = [run for run in one.runs if setting in run.accuracy]
             if runs and runs[0].sequential:
-                named.append((group.label, [mean_curve(r, setting) for r in runs]))
+                named.append((one.label, [mean_curve(run, setting) for run in runs]))
             elif runs:
-                guides.append((group.label, statistics.mean(
-                    r.result["accuracy"][setting] for r in runs)))
+                guides.append((one.label, statistics.mean(run.accuracy[setting] for run in runs)))
         picture = curves_figure(named, f"{setting_name(setting)} accuracy, %", guides=guides,
-                                limits=(0, 100), styles=table.styles)
+                                limits=(0, 100), styles=methods.styles)
         yield Figure(
-            f"accuracy-curves-{setting}", f"{setting_name(setting)} accuracy over tasks", picture,
-            "Mean accuracy on all tasks seen so far; the band is one standard deviation over the "
-            "seeds." + (" Dashed: learns all tasks at once." if guides else ""), "Curves")
+            f"accuracy-curves-{slug(setting)}", f"{setting_name(setting)} accuracy over tasks",
+            picture, "Mean accuracy on all tasks seen so far; the band is one standard deviation "
+            "over the seeds." + (" Dashed: learns all tasks at once." if guides else ""), "Curves")
 
 
-def first_task_curves(table):
+@comparison_figure
+def first_task_curves(methods: Methods) -> Iterator[Figure]:
     """How the first task fades, by method."""
-    named = [(group.label, [[row[0] for row in r.matrix(r.setting)] for r in group.runs])
-             for group in table.groups if group.runs[0].sequential]
+    named = [(one.label, [[row[0] for row in run.matrix[run.setting]] for run in one.runs])
+             for one in methods.experiments if one.runs[0].sequential]
     if not named or max(len(c) for _, curves in named for c in curves) < 2:
         return
-    setting = setting_name(table.groups[0].runs[0].setting)
+    setting = setting_name(methods.experiments[0].runs[0].setting)
     yield Figure(
         "first-task", "The first task, as others follow", curves_figure(
-            named, f"{setting} accuracy on task 1, %", limits=(0, 100), styles=table.styles),
+            named, f"{setting} accuracy on task 1, %", limits=(0, 100), styles=methods.styles),
         "Accuracy on the first task's test set after each task. A flat line means no forgetting; "
         "the band is one standard deviation over the seeds.", "Curves")

@@ -1,15 +1,30 @@
 """Calibration of one run: errors over tasks, reliability, rejection, entropy of each task."""
+from collections.abc import Iterator, Sequence
+
 from experiments.report.accuracy import curves_figure
-from experiments.report.figure import Figure, number, percent, stacked
+from experiments.report.figure import (
+    Figure,
+    Methods,
+    Number,
+    Section,
+    Shown,
+    comparison_figure,
+    number,
+    percent,
+    run_figure,
+    stacked,
+)
 from experiments.report.heat import heat
-from experiments.report.svg import Plot, domain, finite
+from experiments.report.svg import Plot, Svg, domain, finite
+from experiments.run import is_number
 
 ERRORS = {"ece": "ECE", "ace_classwise": "ACE, class-wise", "ace_top_equal_mass":
           "ACE, top label, equal mass"}
 TASK_PAD = 0.3
 
 
-def over_tasks(named, ylabel, *, floor=None, ceiling=None):
+def over_tasks(named: Sequence[tuple[str, Sequence[Number]]], ylabel: str, *,
+               floor: float | None = None, ceiling: float | None = None) -> Svg:
     """Lines over the tasks learned, from [(label, list over tasks)]; without ceiling from 0 on."""
     values = [v for _, line in named for v in line] + ([0] if ceiling is None else [])
     count = max((len(line) for _, line in named), default=1)
@@ -22,9 +37,10 @@ def over_tasks(named, ylabel, *, floor=None, ceiling=None):
     return plot.svg()
 
 
-def calibration_errors(run):
+@run_figure("calibration")
+def calibration_errors(shown: Shown, section: Section) -> Iterator[Figure]:
     """ECE and both kinds of ACE after each task."""
-    after = run.measures["calibration"]["after_task"]
+    after = section["after_task"]
     lines = [(label, after[name]) for name, label in ERRORS.items() if name in after]
     last = "; ".join(f"{label} {number(line[-1])}" for label, line in lines if line)
     yield Figure(
@@ -34,9 +50,10 @@ def calibration_errors(run):
         f"At the end: {last}.")
 
 
-def reliability(run):
+@run_figure("calibration")
+def reliability(shown: Shown, section: Section) -> Iterator[Figure]:
     """The reliability diagram with how many samples each bar stands on."""
-    bins = run.measures["calibration"]["reliability"]["equal_width"]
+    bins = section["reliability"]["equal_width"]
     plot = Plot((0, 1), (0, 1), "", "accuracy", filled=True, height=200,
                 legend=[("accuracy in the bin", 0), ("mean confidence", 1)],
                 label="Reliability diagram")
@@ -53,25 +70,25 @@ def reliability(run):
                  yticks=[(0, "0"), (most, f"{most:.2g}")])
     for low, high, count, *_ in rows:
         share.bar((low + high) / 2, (high - low) / 2.25, count / total, 6, f"{count} samples")
-    headline = run.measures["headline"]
     yield Figure(
         "reliability", "Reliability diagram", stacked(plot.svg(), share.svg(), -20),
         "Bars below the dashed diagonal: the model is surer than it is right. 15 bins of equal "
         "width by the predicted class's probability; the ECE is the gap between bar and marker, "
         "weighted by the share of samples below.", "Calibration",
-        facts=f"ECE (15 equal-width bins) {number(headline.get('ece'))}.")
+        facts=f"ECE (15 equal-width bins) {number(shown.run.headline.get('ece'))}.")
 
 
-def rejection(run):
+@run_figure("calibration")
+def rejection(shown: Shown, section: Section) -> Iterator[Figure]:
     """Accuracy against the share of samples that the model may decline."""
-    curve = run.measures["calibration"]["rejection"]
+    curve = section["rejection"]
     shares, kept, best = percent(curve["rejected"]), percent(curve["accuracy"]), percent(
         curve["best"])
     plot = Plot((0, 100), domain(kept + best, 0.05, 0, 101), "declined, % (least confident first)",
                 "accuracy of the rest, %", legend=[("this model", 0), ("best possible order", 6)])
     plot.line(list(zip(shares, best, strict=True)), 6, dots=False, dash="4 3")
     plot.line(list(zip(shares, kept, strict=True)), 0, dots=False)
-    area = number(run.measures["headline"].get("rejection_area"))
+    area = number(shown.run.headline.get("rejection_area"))
     yield Figure(
         "rejection", "Accuracy-rejection curve", plot.svg(),
         "How right the model is when it may decline its least confident answers. The nearer to "
@@ -79,9 +96,10 @@ def rejection(run):
         "Calibration", facts=f"Area under the curve {area}.")
 
 
-def proper_scores(run):
+@run_figure("calibration")
+def proper_scores(shown: Shown, section: Section) -> Iterator[Figure]:
     """NLL and Brier score over tasks."""
-    after = run.measures["calibration"]["after_task"]
+    after = section["after_task"]
     lines = [("NLL (nats)", after["nll"]), ("Brier score", after["brier"])]
     yield Figure(
         "proper-scores", "NLL and Brier score over tasks", over_tasks(lines, "score", floor=0),
@@ -90,9 +108,10 @@ def proper_scores(run):
         facts=f"At the end: NLL {number(after['nll'][-1])}, Brier {number(after['brier'][-1])}.")
 
 
-def entropy_matrix(run):
+@run_figure("calibration")
+def entropy_matrix(shown: Shown, section: Section) -> Iterator[Figure]:
     """Predictive entropy of every task after every task."""
-    rows = run.measures["calibration"]["by_task"]["entropy"]
+    rows = section["by_task"]["entropy"]
     yield Figure(
         "entropy-matrix", "Predictive entropy, nats", heat(
             rows, "tested on task", "after task", low=0, digits=2, scale="q",
@@ -101,10 +120,11 @@ def entropy_matrix(run):
         "A model that knows what it forgets gets less certain down a column.", "Calibration")
 
 
-def transfer(run):
+@run_figure("transfer")
+def transfer(shown: Shown, section: Section) -> Iterator[Figure]:
     """Change of accuracy against change of entropy, a point a task."""
-    data = run.measures["transfer"]
-    if not data or not data["tasks"]:
+    data = section
+    if not data["tasks"]:
         return
     x, y = percent(data["accuracy"]), data["entropy"]
     plot = Plot(domain([*x, 0], 0.12), domain([*y, 0], 0.12), "change of accuracy, points",
@@ -114,7 +134,7 @@ def transfer(run):
             for t, a, e in zip(data["tasks"], x, y, strict=True)]
     plot.dots(list(zip(x, y, strict=True)), 0, tips, size=3.8)
     for task, a, e in zip(data["tasks"], x, y, strict=True):
-        if len(finite((a, e))) == 2 and len(x) <= 24:
+        if is_number(a) and is_number(e) and len(x) <= 24:
             plot.parts.append(f'<text class="m n" x="{plot.px(a) + 6:.1f}" '
                               f'y="{plot.py(e) - 4:.1f}">{task + 1}</text>')
     yield Figure(
@@ -126,36 +146,34 @@ def transfer(run):
         f"{number(data['spearman'], 2)} (p {number(data['spearman_p'])}).")
 
 
-def error_curves(table):
+@comparison_figure
+def error_curves(methods: Methods) -> Iterator[Figure]:
     """ECE over tasks by method."""
-    named = [(g.label, [r.measures["calibration"]["after_task"]["ece"] for r in g.runs
-                        if r.measures]) for g in table.groups]
-    named = [(label, curves) for label, curves in named if curves]
+    named = [(label, [part["ece"] for part in parts])
+             for label, parts in methods.sections("calibration", "after_task")]
     if named:
         yield Figure(
             "ece-curves", "ECE over tasks", curves_figure(
-                named, "ECE (15 equal-width bins)", limits=(0, 1), styles=table.styles, digits=3),
+                named, "ECE (15 equal-width bins)", limits=(0, 1), styles=methods.styles, digits=3),
             "Expected calibration error after each task, pooled over the tasks seen; 0 is perfect. "
             "The band is one standard deviation over the seeds.", "Curves", "tab02")
 
 
-def rejection_curves(table):
+@comparison_figure
+def rejection_curves(methods: Methods) -> Iterator[Figure]:
     """Accuracy-rejection curves by method, mean over seeds."""
-    named = [(g.label, [r.measures["calibration"]["rejection"] for r in g.runs if r.measures])
-             for g in table.groups]
-    named = [(label, curves) for label, curves in named if curves]
-    if not named:
-        return
     lines = []
-    for label, curves in named:
-        columns = zip(*(c["accuracy"] for c in curves), strict=False)
+    for label, curves in methods.sections("calibration", "rejection"):
+        columns = zip(*(curve["accuracy"] for curve in curves), strict=False)
         means = [100 * sum(v) / len(v) if len(finite(v)) == len(v) else None for v in columns]
         lines.append((label, percent(curves[0]["rejected"]), means))
+    if not lines:
+        return
     plot = Plot((0, 100), domain([v for *_, m in lines for v in m], 0.05, 0, 101),
                 "declined, % (least confident first)", "accuracy of the rest, %", height=220,
-                legend=[(label, table.styles[label]) for label, *_ in lines])
+                legend=[(label, methods.styles[label]) for label, *_ in lines])
     for label, shares, means in lines:
-        plot.line(list(zip(shares, means, strict=False)), table.styles[label], dots=False)
+        plot.line(list(zip(shares, means, strict=False)), methods.styles[label], dots=False)
     yield Figure(
         "rejection-curves", "Accuracy-rejection curves", plot.svg(),
         "How right a method is when it may decline its least confident answers (mean over seeds, "

@@ -1,56 +1,53 @@
-"""Which figures a run has, and which a table of methods has."""
-from dataclasses import dataclass
+"""The figures of this package and of the plugins, and what they are made of."""
+import importlib
+import math
+from collections.abc import Sequence
 
-from experiments.report import (
-    accuracy,
-    calibration,
-    confidence,
-    cost,
-    heads,
-    latents,
-    novel,
-)
-from experiments.report.figure import make
+from experiments.contributions import load_contributions
+from experiments.identity import Experiment
+from experiments.report.figure import Methods, Shown
 from experiments.report.theme import N_SERIES
 
-BASIC = (accuracy.accuracy_matrices,)
-MEASURED = (
-    calibration.calibration_errors, calibration.reliability,
-    calibration.rejection, calibration.proper_scores,
-    calibration.entropy_matrix, calibration.transfer,
-    heads.head_maps, heads.head_inference,
-    novel.novelty_scores, novel.novelty_variance, novel.novelty_histograms,
-    confidence.interval_widths, confidence.test_status,
-    confidence.quantile_plots,
-    latents.latent_norms, latents.latent_units, latents.latent_drift,
-    latents.attention_queries, latents.attention_share,
-    latents.self_attention, cost.context_sizes, cost.draws)
-BETWEEN = (
-    accuracy.accuracy_curves, accuracy.first_task_curves,
-    calibration.error_curves, calibration.rejection_curves,
-    novel.novelty_by_method, latents.drift_by_method, cost.times_by_method)
+_OWN = ("accuracy", "calibration", "novel")
 
 
-@dataclass
-class Table:
-    """The methods of one dataset at one buffer size, with a style for each."""
-
-    dataset: str
-    buffer: int | None
-    groups: list
-    styles: dict
+def load_figures() -> None:
+    """Import whatever registers figures, in the order of the page."""
+    for name in _OWN:
+        importlib.import_module(f"experiments.report.{name}")
+    load_contributions()
 
 
-def styles_of(groups):
+def shown_runs(experiments: Sequence[Experiment]) -> list[Shown]:
+    """Every run with its place on the page."""
+    lowest = _lowest(experiments)
+    pairs = [(one, run) for one in experiments for run in one.runs]
+    return [Shown(run, one, i, lowest[one.dataset]) for i, (one, run) in enumerate(pairs)]
+
+
+def _lowest(experiments: Sequence[Experiment]) -> dict[str, dict[str, float]]:
+    """Dataset -> setting -> where accuracy scales begin, so that its runs share one scale."""
+    lows: dict[str, dict[str, float]] = {}
+    for one in experiments:
+        place = lows.setdefault(one.dataset, {})
+        for run in one.runs:
+            for setting in run.matrix:
+                least = min(value for row in run.stages(setting) for value in row)
+                place[setting] = min(place.get(setting, 90), 10 * math.floor(least / 10))
+    return lows
+
+
+def styles_of(experiments: Sequence[Experiment]) -> dict[str, int]:
     """Label -> style: the same on the whole page, and different colours within a benchmark.
 
     Only a benchmark with more methods than there are colours repeats one, then with another dash
     and marker.
     """
-    styles = {}
-    for label in sorted({g.label for g in groups}):
-        where = {g.dataset for g in groups if g.label == label}
-        beside = {styles[g.label] for g in groups if g.dataset in where and g.label in styles}
+    styles: dict[str, int] = {}
+    for label in sorted({one.label for one in experiments}):
+        where = {one.dataset for one in experiments if one.label == label}
+        beside = {styles[one.label] for one in experiments
+                  if one.dataset in where and one.label in styles}
         style = 0
         while style in beside or (style % N_SERIES in {s % N_SERIES for s in beside}
                                   and style < N_SERIES):
@@ -59,23 +56,13 @@ def styles_of(groups):
     return styles
 
 
-def tables(groups):
-    """One table a dataset and buffer; methods without a buffer stand in each of the dataset's."""
-    styles = styles_of(groups)
+def methods_by_benchmark(experiments: Sequence[Experiment]) -> list[Methods]:
+    """One comparison per dataset and buffer; methods without a buffer stand in each of them."""
+    styles = styles_of(experiments)
     found = []
-    for dataset in dict.fromkeys(g.dataset for g in groups):
-        own = [g for g in groups if g.dataset == dataset]
-        sizes = sorted({g.buffer for g in own if g.buffer is not None}) or [None]
-        found += [Table(dataset, size, [g for g in own if g.buffer in (None, size)], styles)
-                  for size in sizes]
+    for dataset in dict.fromkeys(one.dataset for one in experiments):
+        own = [one for one in experiments if one.dataset == dataset]
+        sizes = sorted({one.buffer for one in own if one.buffer is not None})
+        found += [Methods(dataset, size, [one for one in own if one.buffer in (None, size)], styles)
+                  for size in (sizes or (None,))]
     return found
-
-
-def run_figures(run, problems):
-    """Everything that can be drawn of one run."""
-    return make(BASIC + (MEASURED if run.measures else ()), run, problems)
-
-
-def table_figures(table, problems):
-    """Everything that puts methods side by side."""
-    return make(BETWEEN, table, problems)

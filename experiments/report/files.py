@@ -1,29 +1,31 @@
 """Figures as files for a paper: SVG, or PDF through cairosvg where it is installed."""
-import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
-from experiments.report.figures import run_figures, table_figures, tables
+from experiments.identity import Experiment
+from experiments.report.figure import figures_of_methods, figures_of_run
+from experiments.report.figures import methods_by_benchmark, shown_runs
+from experiments.report.svg import Svg, slug
 from utils.errors import UsageError
 
-
-def slug(text):
-    """A part of a file name: letters, digits and dashes."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", str(text)).strip("-").lower() or "run"
+_LONGEST = 180
 
 
-def named_figures(groups):
+def named_figures(experiments: Sequence[Experiment]) -> Iterator[tuple[str, Svg]]:
     """(file name without ending, picture) of every figure, the paper's number first."""
-    for table in tables(groups):
-        size = "" if table.buffer is None else f"-{table.buffer}"
-        for figure in table_figures(table, []):
-            yield f"{figure.file_name}-{slug(table.dataset)}{size}", figure.svg
-    for group in groups:
-        for run in group.runs:
-            place = slug(f"{group.dataset} {group.title} seed {run.result['seed']}")
-            for figure in run_figures(run, []):
-                yield f"{figure.file_name}-{place}", figure.svg
+    for methods in methods_by_benchmark(experiments):
+        size = "" if methods.buffer is None else f"-{methods.buffer}"
+        for figure in figures_of_methods(methods, []):
+            yield f"{figure.file_name}-{slug(methods.dataset)}{size}", figure.svg
+    for shown in shown_runs(experiments):
+        one = shown.experiment
+        place = slug(f"{one.dataset} {one.title} seed {shown.run.seed}")
+        for figure in figures_of_run(shown, []):
+            yield f"{figure.file_name}-{place}", figure.svg
 
 
-def pdf_writer():
+def pdf_writer() -> Callable[[str, Path], None]:
     """A function from SVG text and a path to a PDF file.
 
     Raises:
@@ -35,28 +37,33 @@ def pdf_writer():
         raise UsageError("PDF files need the package cairosvg and the library cairo; install the "
                          "extra `figures` (pip install cairosvg; apt-get install libcairo2) or "
                          "take --format svg.") from error
-    return lambda text, path: svg2pdf(bytestring=text.encode(), write_to=str(path))
+
+    def write(text: str, path: Path) -> None:
+        svg2pdf(bytestring=text.encode(), write_to=str(path))
+
+    return write
 
 
-def write_figures(groups, folder, kind):
+def _write_svg(text: str, path: Path) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def write_figures(experiments: Sequence[Experiment], folder: Path, kind: str) -> int:
     """Write all figures; returns how many.
 
     Raises:
         UsageError: the folder cannot be written, or PDF cannot be made.
     """
-    write = pdf_writer() if kind == "pdf" else lambda text, path: path.write_text(
-        text, encoding="utf-8")
-    count, used = 0, set()
+    write = pdf_writer() if kind == "pdf" else _write_svg
+    used: Counter[str] = Counter()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, picture in named_figures(groups):
-            name = name[:180]
-            while name in used:
-                name += "-2"
-            used.add(name)
-            write(picture.standalone(), folder / f"{name}.{kind}")
-            count += 1
+        for name, picture in named_figures(experiments):
+            name = name[:_LONGEST]
+            used[name] += 1
+            ending = f"-{used[name]}" if used[name] > 1 else ""
+            write(picture.standalone(), folder / f"{name}{ending}.{kind}")
     except OSError as error:
         raise UsageError(f"Figures cannot be written to {folder} ({error.strerror}); choose "
                          "another folder with --figures.") from error
-    return count
+    return used.total()

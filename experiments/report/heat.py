@@ -1,27 +1,28 @@
 """Heat maps: a matrix as coloured cells, with its numbers where they fit."""
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from experiments.report.svg import EM, Svg, num, short, text
 from experiments.report.theme import LEVELS
+from experiments.run import is_number
+
+Matrix = Sequence[Sequence[Any]]  # what is no number is an empty cell
+_MOST_NUMBERS = 100  # columns; a wider map shows colours alone
 
 
-def level(value, low, high):
+def level(value: float, low: float, high: float) -> int:
     """Which of the scale's colours a value has."""
     share = (value - low) / (high - low) if high > low else 0.5
     return min(max(round(share * (LEVELS - 1)), 0), LEVELS - 1)
 
 
-def known(value):
-    """Whether a cell has something to show."""
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
-def cell_text(value, digits):
+def cell_text(value: float, digits: int) -> str:
     """A cell's number, without decimals from a hundred on."""
     return f"{value:.{0 if abs(value) >= 99.95 else digits}f}".replace("-", "\u2212")
 
 
-def scale_bar(x, y, width, low, high, scale):
+def scale_bar(x: float, y: float, width: float, low: float, high: float, scale: str) -> str:
     """The colours from low to high with their values."""
     step = width / LEVELS
     cells = "".join(f'<path class="{scale}{i}" d="M{num(x + i * step)} {num(y)}'
@@ -30,7 +31,7 @@ def scale_bar(x, y, width, low, high, scale):
             + text(x + width + 5, y + 8, short(high), "m n"))
 
 
-def every(names, room):
+def every(names: Sequence[str], room: float) -> int:
     """Show each n-th name so that none touch."""
     longest = max((len(str(n)) for n in names), default=1)
     return max(1, math.ceil((EM * longest + 4) / room))
@@ -42,25 +43,28 @@ class Grid:
     Whole, even numbers of pixels: then a cell's coordinates are short.
     """
 
-    def __init__(self, rows, columns, widest, numbers, left):
+    def __init__(self, rows: int, columns: int, widest: int, numbers: bool, left: float) -> None:
         if numbers:
             self.w = 2 * math.ceil(max(5.3 * widest + 6, 24, min(40, 300 / columns)) / 2)
             self.h = 26 if columns <= 8 else 20
         else:
             self.w = self.h = 2 * max(2, min(12, 150 // max(rows, columns)))
         self.left, self.top = math.ceil(left), 38
-        self.width = max(self.left + columns * self.w + 10, 250)
+        self.width: float = max(self.left + columns * self.w + 10, 250)
+        self.middle = self.left + columns * self.w / 2
         self.bottom = self.top + rows * self.h
 
-    def make_room(self, xlabel, ylabel, columns):
+    def make_room(self, xlabel: str, ylabel: str, columns: int) -> None:
         """Let the axes' names fit, also where they are longer than the cells are wide."""
         half = EM * len(xlabel) / 2 + 4
         self.middle = max(self.left + columns * self.w / 2, half)
         self.width = max(self.width, self.middle + half, 8 + EM * len(ylabel))
 
 
-def heat(matrix, xlabel, ylabel, *, low=None, high=None, digits=1, scale="p", numbers=True,
-         rows=None, columns=None, mark_diagonal=False, label=""):
+def heat(matrix: Matrix, xlabel: str, ylabel: str, *, low: float | None = None,
+         high: float | None = None, digits: int = 1, scale: str = "p", numbers: bool = True,
+         rows: Sequence[str] | None = None, columns: Sequence[str] | None = None,
+         mark_diagonal: bool = False, label: str = "") -> Svg:
     """A matrix as a picture; rows may be shorter than the longest, None is an empty cell.
 
     Args:
@@ -69,10 +73,11 @@ def heat(matrix, xlabel, ylabel, *, low=None, high=None, digits=1, scale="p", nu
         rows, columns: names (1, 2, ... unless given).
         mark_diagonal: outline the cells (i, i).
     """
-    values = [v for row in matrix for v in row if known(v)]
+    values = [v for row in matrix for v in row if is_number(v)]
     low = min(values, default=0.0) if low is None else low
     high = max(values, default=1.0) if high is None else high
     n_columns = max((len(row) for row in matrix), default=1)
+    numbers = numbers and n_columns <= _MOST_NUMBERS
     rows = rows or [str(i + 1) for i in range(len(matrix))]
     columns = columns or [str(j + 1) for j in range(n_columns)]
     widest = max((len(cell_text(v, digits)) for v in values), default=1)
@@ -89,13 +94,15 @@ def heat(matrix, xlabel, ylabel, *, low=None, high=None, digits=1, scale="p", nu
     return Svg(grid.width, grid.bottom + 38, "".join(parts), label or f"{ylabel} by {xlabel}")
 
 
-def _cells(matrix, grid, low, high, digits, scale, numbers):
+def _cells(matrix: Matrix, grid: Grid, low: float, high: float, digits: int, scale: str,
+           numbers: bool) -> list[str]:
     """Cells of one level share a path and their numbers a group, which keeps the page small."""
-    shapes, words = {}, {}
+    shapes: dict[int, list[str]] = {}
+    words: dict[int, list[str]] = {}
     middle = grid.h // 2 + 3
     for i, row in enumerate(matrix):
         for j, value in enumerate(row):
-            if not known(value):
+            if not is_number(value):
                 continue
             at = level(value, low, high)
             shapes.setdefault(at, []).append(f"M{j} {i}h1v1h-1z")
@@ -118,8 +125,9 @@ def _cells(matrix, grid, low, high, digits, scale, numbers):
                     for at, found in words.items()]
 
 
-def _names(grid, rows, columns, xlabel, ylabel):
-    parts = []
+def _names(grid: Grid, rows: Sequence[str], columns: Sequence[str], xlabel: str,
+           ylabel: str) -> list[str]:
+    parts: list[str] = []
     step = every(["0"], grid.h / 1.6)
     parts += [text(grid.left - 5, grid.top + i * grid.h + grid.h / 2 + 3.6, name, "m e")
               for i, name in enumerate(rows) if i % step == 0]

@@ -1,9 +1,20 @@
 """Novel data: how well each score tells it from the known, and how the scores are spread."""
+from collections.abc import Iterator
 from functools import reduce
 
 from experiments.report.calibration import over_tasks
-from experiments.report.figure import Figure, number, stacked
-from experiments.report.svg import Plot, finite
+from experiments.report.figure import (
+    Figure,
+    Methods,
+    Number,
+    Section,
+    Shown,
+    comparison_figure,
+    number,
+    run_figure,
+    stacked,
+)
+from experiments.report.svg import Plot, Svg, finite
 
 SHORT = {"max_softmax": "1 − max\nsoftmax", "variance_softmax": "var. of\nsoftmax",
          "variance_entropy": "var. of\nentropy"}
@@ -11,21 +22,19 @@ NAMES = {"max_softmax": "1 − max softmax", "entropy": "entropy", "energy": "en
          "variance_softmax": "variance of softmax", "variance_entropy": "variance of entropy"}
 
 
-def score_name(score):
+def score_name(score: str) -> str:
     """A score in words."""
     return NAMES.get(score, score.replace("_", " "))
 
 
-def _against(novelty):
+def _against(novelty: Section) -> str:
     return f"{novelty['data']} ({novelty['n_ood']} images) against this benchmark's test data " \
            f"({novelty['n_id']})"
 
 
-def novelty_scores(run):
+@run_figure("novelty")
+def novelty_scores(shown: Shown, novelty: Section) -> Iterator[Figure]:
     """AUROC and FPR at 95 % of each score after each task."""
-    novelty = run.measures.get("novelty")
-    if not novelty:
-        return
     for name, title, better in (("auroc", "AUROC", "0.5 is chance, 1 is perfect"),
                                 ("fpr95", "FPR at 95 %", "0 is perfect, 0.95 is chance")):
         lines = [(score_name(s), novelty[name][s]) for s in novelty["scores"]]
@@ -40,11 +49,9 @@ def novelty_scores(run):
             facts=f"At the end: {last}.")
 
 
-def novelty_variance(run):
+@run_figure("novelty")
+def novelty_variance(shown: Shown, novelty: Section) -> Iterator[Figure]:
     """Variance over draws on known and on novel data (baselines have none: then entropy)."""
-    novelty = run.measures.get("novelty")
-    if not novelty:
-        return
     for score in ("variance_softmax", "variance_entropy"):
         if score not in novelty["scores"]:
             continue
@@ -62,7 +69,7 @@ def novelty_variance(run):
             + ratio)
 
 
-def _histogram(score, histogram, auroc, legend):
+def _histogram(score: str, histogram: Section, auroc: Number, legend: bool) -> Svg:
     edges, known, novel = histogram["edges"], histogram["id"], histogram["ood"]
     plot = Plot((edges[0], edges[-1]), (0, max(finite([*known, *novel]), default=1) * 1.08 or 1),
                 score_name(score), "share of images", height=110,
@@ -73,11 +80,9 @@ def _histogram(score, histogram, auroc, legend):
     return plot.svg()
 
 
-def novelty_histograms(run):
+@run_figure("novelty")
+def novelty_histograms(shown: Shown, novelty: Section) -> Iterator[Figure]:
     """Each score's distribution on known and novel data."""
-    novelty = run.measures.get("novelty")
-    if not novelty:
-        return
     scores = [s for s in novelty["scores"] if novelty["histogram"].get(s)]
     pictures = [_histogram(s, novelty["histogram"][s], novelty["auroc"][s][-1], i == 0)
                 for i, s in enumerate(scores)]
@@ -89,21 +94,17 @@ def novelty_histograms(run):
             f"tells them apart. End of the run; {_against(novelty)}.", "Novel data")
 
 
-def novelty_by_method(table):
+@comparison_figure
+def novelty_by_method(methods: Methods) -> Iterator[Figure]:
     """AUROC at the end of each score, methods side by side."""
-    rows = []
-    for group in table.groups:
-        found = [r.measures["novelty"] for r in group.runs if r.measures
-                 and r.measures.get("novelty")]
-        if found:
-            rows.append((group.label, found))
+    rows = list(methods.sections("novelty"))
     scores = [s for s in NAMES if any(s in n["scores"] for _, found in rows for n in found)]
     if not scores:
         return
     plot = Plot((-0.5, len(scores) - 0.5), (0, 1), "",
                 "AUROC at the end (dashed: chance)",
                 xticks=[(i, SHORT.get(s, s)) for i, s in enumerate(scores)],
-                legend=[(label, table.styles[label]) for label, _ in rows], filled=True,
+                legend=[(label, methods.styles[label]) for label, _ in rows], filled=True,
                 width=max(340, len(scores) * max(58, 8 + 6 * len(rows))), height=220)
     half = 0.42 / max(len(rows), 1)
     for k, (label, found) in enumerate(rows):
@@ -111,7 +112,7 @@ def novelty_by_method(table):
             values = finite([n["auroc"][score][-1] for n in found if score in n["scores"]])
             if values:
                 mean = sum(values) / len(values)
-                plot.bar(i - 0.42 + half * (2 * k + 1), 0.9 * half, mean, table.styles[label],
+                plot.bar(i - 0.42 + half * (2 * k + 1), 0.9 * half, mean, methods.styles[label],
                          f"{label}: {score_name(score)}, AUROC {mean:.3f}")
     plot.guide((-0.5, 0.5), (len(scores) - 0.5, 0.5))
     yield Figure(

@@ -3,34 +3,33 @@ import base64
 import hashlib
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from experiments.report.figures import run_figures, table_figures, tables
-from experiments.report.svg import esc
-from experiments.report.tables import (
-    MEASURES,
+from experiments.identity import Experiment
+from experiments.measures import ACCURACY, BACKWARD_TRANSFER, FORGETTING, registered
+from experiments.report.figure import Figure, Shown, figures_of_methods, figures_of_run
+from experiments.report.figures import load_figures, methods_by_benchmark, shown_runs
+from experiments.report.html_table import (
+    as_html,
     best_first,
     command_item,
-    headline_columns,
-    measure_columns,
-    table,
+    first_measures,
+    further_measures,
 )
+from experiments.report.svg import esc
 from experiments.report.theme import figure_rules, variables
+from experiments.run import LeftOut, is_number, printable
 
 HERE = Path(__file__).resolve().parent
-PLAIN_DEFINITIONS = {
-    "accuracy": "Percentage of right answers, mean over tasks (each counts the same). Class-IL "
-                "chooses among all classes seen, Task-IL among those of the sample's task.",
-    "BWT": "Backward transfer: accuracy at the end minus accuracy when just learned, mean over all "
-           "tasks but the last. Negative means forgetting.",
-    "Forgetting": "Best accuracy ever minus accuracy at the end, mean over all tasks but the last.",
-    "±": "Sample standard deviation over the seeds; a number without it comes from one run."}
 ABOUT_ACE = ("The paper prints ACE values of 0.82 to 0.95. Both definitions here are errors that "
              "lie near 0 for a usable model, so the paper's values match neither scale and are "
              "not compared.")
+_SPREAD = "Sample standard deviation over the seeds; a number without it comes from one run."
 
 
-def paper_tag(paper):
+def paper_tag(paper: str) -> str:
     """`fig04a` as `paper Fig. 4a`."""
     if not paper:
         return ""
@@ -38,9 +37,9 @@ def paper_tag(paper):
     return f' <span class="tag">paper {kind} {esc(paper[3:].lstrip("0"))}</span>'
 
 
-def card(figure, runs):
+def card(figure: Figure, runs: Sequence[Shown]) -> str:
     """A figure with title, caption and the commands behind it."""
-    commands = "".join(command_item(run) for run in runs)
+    commands = "".join(command_item(shown.run, shown.title) for shown in runs)
     facts = f'<p class="facts">{esc(figure.facts)}</p>' if figure.facts else ""
     words = "Command" if len(runs) == 1 else f"{len(runs)} commands"
     wide = " wide" if figure.svg.width > 352 else ""
@@ -52,120 +51,130 @@ def card(figure, runs):
             "</figure>")
 
 
-def _facts(run):
+def _facts(shown: Shown) -> str:
     """Small numbers and texts of a run."""
-    result = run.result
-    rows = [("Benchmark", result["dataset"]), ("Method", result["model"]),
-            ("Buffer", result["buffer_size"]), ("Seed", result["seed"]),
-            ("Parameters", result.get("n_parameters")), ("Seconds", result["seconds"]),
-            ("Memory, MB", result.get("peak_memory_mb")), ("Notes", run.args.get("notes")),
-            ("Folder", run.name)]
-    measures = run.measures or {}
-    details = measures.get("run") if isinstance(measures.get("run"), dict) else {}
-    rows += [("Head inference", details.get("head_inference")),
-             ("Samples a task", details.get("samples_per_task")),
-             ("Stored numbers", run.storage("stored")), ("DER would store", run.storage("der")),
-             ("Storage gain, %", run.storage("gain_percent"))]
+    run = shown.run
+    rows: list[tuple[str, Any]] = [
+        ("Benchmark", run.dataset), ("Method", run.model), ("Buffer", run.buffer_size),
+        ("Seed", run.seed), ("Parameters", run.n_parameters), ("Seconds", run.seconds),
+        ("Memory, MB", run.peak_memory_mb), ("Notes", run.arguments.get("notes")),
+        ("Folder", run.name)]
+    rows += [(str(name).replace("_", " ").capitalize(), value)
+             for name, value in _mapping(run.section("run")).items()
+             if isinstance(value, str) or is_number(value)]
+    rows += [(f"{str(name).replace('_', ' ').capitalize()} (storage)", value)
+             for name, value in _mapping(run.section("cost", "storage")).items()
+             if is_number(value)]
     items = "".join(f"<div><dt>{esc(name)}</dt><dd>{esc(value)}</dd></div>"
                     for name, value in rows if value is not None and value != "")
     return f'<dl class="facts-list">{items}</dl>'
 
 
-def run_template(run):
-    """Everything of one run, cloned by the script when the run is picked."""
-    problems = list(run.remarks)
-    figures = run_figures(run, problems)
-    notes = (run.measures or {}).get("notes")
-    notes = [str(n) for n in notes] if isinstance(notes, list) else []
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def run_template(shown: Shown) -> tuple[str, list[str]]:
+    """Everything of one run, cloned by the script when the run is picked.
+
+    Returns:
+        (HTML, sentences about what cannot be shown)
+    """
+    run, problems = shown.run, list(shown.run.remarks)
+    figures = figures_of_run(shown, problems)
+    notes = run.section("notes")
+    notes = [printable(note) for note in notes] if isinstance(notes, list) else []
     said = "".join(f'<p class="remark">{esc(text)}</p>' for text in (*problems, *notes))
-    if not run.measures and not run.remarks:
+    if not run.summary and not run.remarks:
         said += ('<p class="remark">This run has accuracies only. This command adds calibration, '
-                 "novel data and, for neural processes, heads, latents and attention:</p>"
+                 "novel data and whatever else the method can tell about itself:</p>"
                  f'<ul><li><code>{esc(run.command)} --uncertainty 1</code><button type="button" '
                  'class="copy">Copy</button></li></ul>')
-    settings = " ".join(f"{name}={json.dumps(value)}" for name, value in sorted(run.args.items())
-                        if value is not None)
-    cards = "".join(card(figure, [run]) for figure in figures)
-    return (f'<template id="run-{run.number}"><div class="about">{_facts(run)}{said}'
-            f'<details><summary>Command and settings</summary><ul>{command_item(run)}</ul>'
-            f'<p class="settings"><code>{esc(settings)}</code></p></details></div>'
-            f"{cards}</template>"), problems
+    settings = " ".join(f"{name}={json.dumps(value)}" for name, value
+                        in sorted(run.arguments.items()) if value is not None)
+    cards = "".join(card(figure, [shown]) for figure in figures)
+    return (f'<template id="run-{shown.number}"><div class="about">{_facts(shown)}{said}'
+            "<details><summary>Command and settings</summary><ul>"
+            f'{command_item(run, shown.title)}</ul><p class="settings"><code>{esc(settings)}'
+            f"</code></p></details></div>{cards}</template>"), problems
 
 
-def _island(groups):
+def _island(runs: Sequence[Shown]) -> str:
     """What the script compares, as JSON that cannot end its element."""
     data = []
-    for group in groups:
-        columns = headline_columns([group]) + [c for c in measure_columns([group])
-                                               if c.name != "ECE"]
-        for run in group.runs:
-            values = [[c.name, c.value(run), c.digits] for c in columns]
-            data.append({"id": run.number, "title": run.title, "dataset": group.dataset,
-                         "measured": bool(run.measures), "values": values})
+    for shown in runs:
+        one = [shown.experiment]
+        measures = [*first_measures(one), *(m for m in further_measures(one) if not m.compared)]
+        data.append({"id": shown.number, "title": shown.title, "dataset": shown.experiment.dataset,
+                     "measured": bool(shown.run.summary),
+                     "values": [[m.label, m.value(shown.run), m.digits] for m in measures]})
     text = json.dumps(data)
     return text.replace("<", "\\u003c").replace("&", "\\u0026").replace("\u2028", " ")
 
 
-def _options(groups):
+def _options(runs: Sequence[Shown]) -> str:
     parts = []
-    for dataset in dict.fromkeys(g.dataset for g in groups):
+    for dataset in dict.fromkeys(shown.experiment.dataset for shown in runs):
         options = "".join(
-            f'<option value="{run.number}">{esc(run.title)}{"" if run.measures else " (accuracy)"}'
-            "</option>" for g in groups if g.dataset == dataset for run in g.runs)
+            f'<option value="{shown.number}">{esc(shown.title)}'
+            f'{"" if shown.run.summary else " (accuracy)"}</option>'
+            for shown in runs if shown.experiment.dataset == dataset)
         parts.append(f'<optgroup label="{esc(dataset)}">{options}</optgroup>')
     return "".join(parts)
 
 
-def _overview(groups):
+def _overview(experiments: Sequence[Experiment]) -> str:
     parts = []
-    for i, dataset in enumerate(dict.fromkeys(g.dataset for g in groups)):
-        own = best_first([g for g in groups if g.dataset == dataset])
+    for i, dataset in enumerate(dict.fromkeys(one.dataset for one in experiments)):
+        own = best_first([one for one in experiments if one.dataset == dataset])
         setting = own[0].runs[0].setting
-        parts.append(table(own, headline_columns(own),
-                           f"{dataset} ({setting}), mean ± sd over the seeds", f"h{i}"))
-        measured = [g for g in own if any(run.measures for run in g.runs)]
+        parts.append(as_html(own, first_measures(own),
+                             f"{dataset} ({setting}), mean ± sd over the seeds", f"h{i}"))
+        measured = [one for one in own if any(run.summary for run in one.runs)]
         if measured:
-            parts.append(table(measured, measure_columns(measured),
-                               f"{dataset}: uncertainty at the end of the run, fractions in [0, 1] "
-                               "and nats", f"u{i}"))
+            parts.append(as_html(measured, further_measures(measured),
+                                 f"{dataset}: uncertainty at the end of the run, fractions in "
+                                 "[0, 1] and nats", f"u{i}"))
     return "".join(parts)
 
 
-def _between(groups, problems):
+def _between(experiments: Sequence[Experiment], runs: Sequence[Shown],
+             problems: list[str]) -> str:
     parts = []
-    for one in tables(groups):
-        runs = [run for group in one.groups for run in group.runs]
-        cards = "".join(card(figure, runs) for figure in table_figures(one, problems))
-        size = "" if one.buffer is None else f", buffer {one.buffer}"
-        parts.append(f"<h3>{esc(one.dataset + size)}</h3><div class=cards>{cards}</div>")
+    for methods in methods_by_benchmark(experiments):
+        behind = [shown for shown in runs if shown.experiment in methods.experiments]
+        cards = "".join(card(figure, behind) for figure in figures_of_methods(methods, problems))
+        size = "" if methods.buffer is None else f", buffer {methods.buffer}"
+        parts.append(f"<h3>{esc(methods.dataset + size)}</h3><div class=cards>{cards}</div>")
     return "".join(parts)
 
 
-def _definitions(groups):
-    known = {}
-    for group in groups:
-        for run in group.runs:
-            found = (run.measures or {}).get("definitions")
-            known.update(found if isinstance(found, dict) else {})
-    rows = [*PLAIN_DEFINITIONS.items(), *((f"{MEASURES[n][0]} ({n})" if n in MEASURES else n, text)
-                                          for n, text in known.items())]
-    items = "".join(f"<div><dt>{esc(name)}</dt><dd>{esc(text)}</dd></div>" for name, text in rows)
-    ace = f"<p>{esc(ABOUT_ACE)}</p>" if known else ""
+def _definitions(runs: Sequence[Shown]) -> str:
+    told: dict[str, Any] = {}
+    for shown in runs:
+        told |= _mapping(shown.run.section("definitions"))
+    labels = {name: f"{measure.label} ({name})" for name, measure in registered().items()}
+    rows = [(m.label.removesuffix(" %"), m.definition)
+            for m in (ACCURACY, BACKWARD_TRANSFER, FORGETTING)]
+    rows += [("±", _SPREAD), *((labels.get(name, name), text) for name, text in told.items())]
+    items = "".join(f"<div><dt>{esc(printable(name))}</dt><dd>{esc(printable(text))}</dd></div>"
+                    for name, text in rows)
+    ace = f"<p>{esc(ABOUT_ACE)}</p>" if told else ""
     return f'<dl class="definitions">{items}</dl>{ace}'
 
 
-def _left_out(left_out):
+def _left_out(left_out: Sequence[LeftOut]) -> str:
     if not left_out:
         return ""
     items = "".join(
-        f'<li><span class="who">{esc(one.name)}: {esc(one.reason)}</span>'
+        f'<li><span class="who">{esc(one.name)}: {esc(printable(one.reason))}</span>'
         + (f'<code>{esc(one.command)}</code><button type="button" class="copy">Copy</button>'
            if one.command else "") + "</li>" for one in left_out)
     return (f'<section id="left-out"><h2>Left out</h2><p>{len(left_out)} run folder(s) could not '
             f"be shown or were repeated.</p><ul>{items}</ul></section>")
 
 
-def styles():
+def styles() -> str:
     """The page's style sheet."""
     dark = variables("dark")
     return (f":root{{color-scheme:light;{variables('light')}}}"
@@ -175,32 +184,34 @@ def styles():
             + (HERE / "page.css").read_text(encoding="utf-8"))
 
 
-def page(groups, left_out, source):
+def page(experiments: Sequence[Experiment], left_out: Sequence[LeftOut],
+         source: str) -> tuple[str, list[str]]:
     """The whole report.
 
     Returns:
         (HTML, sentences about sections that had to be left out)
     """
-    problems, templates = [], []
-    for group in groups:
-        for run in group.runs:
-            text, found = run_template(run)
-            templates.append(text)
-            problems += [f"{run.name}: {p}" for p in found]
-    between = _between(groups, problems)
+    load_figures()
+    runs, source = shown_runs(experiments), printable(source)
+    problems: list[str] = []
+    templates = []
+    for shown in runs:
+        text, found = run_template(shown)
+        templates.append(text)
+        problems += [f"{shown.run.name}: {problem}" for problem in found]
+    between = _between(experiments, runs, problems)
     script = (HERE / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    runs = [run for group in groups for run in group.runs]
     fill = {
         "CSP": f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
         "STYLE": styles(), "SCRIPT": script, "TITLE": esc(f"Continual learning report: {source}"),
-        "SUMMARY": esc(f"{len(runs)} runs, {len({g.model for g in groups})} methods, "
-                       f"{len({g.dataset for g in groups})} benchmark(s); "
-                       f"{sum(bool(r.measures) for r in runs)} with uncertainty"),
+        "SUMMARY": esc(f"{len(runs)} runs, {len({one.model for one in experiments})} methods, "
+                       f"{len({one.dataset for one in experiments})} benchmark(s); "
+                       f"{sum(bool(shown.run.summary) for shown in runs)} with uncertainty"),
         "SOURCE": esc(source), "DATE": time.strftime("%Y-%m-%d %H:%M"),
-        "OVERVIEW": _overview(groups), "BETWEEN": between, "OPTIONS": _options(groups),
-        "DEFINITIONS": _definitions(groups), "LEFT_OUT": _left_out(left_out),
+        "OVERVIEW": _overview(experiments), "BETWEEN": between, "OPTIONS": _options(runs),
+        "DEFINITIONS": _definitions(runs), "LEFT_OUT": _left_out(left_out),
         "LEFT_LINK": '<a href="#left-out">Left out</a>' if left_out else "",
-        "DATA": _island(groups), "TEMPLATES": "".join(templates)}
+        "DATA": _island(runs), "TEMPLATES": "".join(templates)}
     parts = (HERE / "page.html").read_text(encoding="utf-8").split("@@")
     return "".join(part if i % 2 == 0 else fill[part] for i, part in enumerate(parts)), problems

@@ -4,33 +4,46 @@ Coordinates are rounded to a tenth of a pixel, which keeps a report of many figu
 Series differ by colour, by dash and by marker, so nothing rests on colour alone.
 """
 import math
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 from experiments.report.theme import N_SERIES, light_rules
+from experiments.run import is_number
 
+Span = tuple[float, float]  # low, high
+Legend = Sequence[tuple[str, int]]  # label, style
+Ticks = Sequence[tuple[float, str]]  # value, label
+Points = Sequence[tuple[Any, Any]]  # what is no number is not drawn
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
 EM = 11 * 0.56  # mean width of a character of the 11 px text
 
 
-def esc(text):
+def esc(text: object) -> str:
     """Text for HTML or SVG, quotes included."""
     return escape(str(text), quote=True)
 
 
-def num(value):
+def slug(text: object) -> str:
+    """A part of a file name: letters, digits and dashes."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", str(text)).strip("-").lower() or "run"
+
+
+def num(value: float) -> str:
     """A coordinate, one decimal, no `-0` and no trailing zero."""
     text = f"{value:.1f}"
     text = text[:-2] if text.endswith(".0") else text
     return "0" if text == "-0" else text
 
 
-def finite(values):
+def finite(values: Iterable[Any]) -> list[float]:
     """Those that can be drawn."""
-    return [v for v in values if isinstance(v, int | float) and math.isfinite(v)]
+    return [v for v in values if is_number(v)]
 
 
-def ticks(low, high, count=5):
+def ticks(low: float, high: float, count: int = 5) -> list[float]:
     """Round numbers inside [low, high], about `count` of them."""
     if not high > low:
         return [low]
@@ -41,7 +54,7 @@ def ticks(low, high, count=5):
     return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def short(value):
+def short(value: float) -> str:
     """A number for a tick: up to four significant digits, a true minus sign."""
     text = f"{value:.4g}"
     if "e" in text:
@@ -50,7 +63,8 @@ def short(value):
     return text.replace("-", "\u2212")
 
 
-def domain(values, pad=0.06, floor=None, ceiling=None):
+def domain(values: Iterable[Any], pad: float = 0.06, floor: float | None = None,
+           ceiling: float | None = None) -> Span:
     """(low, high) around the values, a little wider, inside floor and ceiling."""
     known = finite(values)
     if not known:
@@ -71,14 +85,14 @@ class Svg:
     body: str
     label: str = ""
 
-    def inline(self):
+    def inline(self) -> str:
         """For the page: as wide as its box, not below its natural width, hardly above it."""
         return (f'<svg class="fig" role="img" aria-label="{esc(self.label)}" '
                 f'viewBox="0 0 {num(self.width)} {num(self.height)}" '
                 f'style="min-width:{num(self.width)}px;max-width:{num(1.15 * self.width)}px">'
                 f"{self.body}</svg>")
 
-    def standalone(self):
+    def standalone(self) -> str:
         """A file of its own, with explicit light colours."""
         return ('<?xml version="1.0" encoding="UTF-8"?>\n'
                 '<svg xmlns="http://www.w3.org/2000/svg" class="fig" '
@@ -88,12 +102,12 @@ class Svg:
                 f'<rect width="100%" height="100%" fill="#ffffff"/>{self.body}</svg>\n')
 
 
-def text(x, y, words, classes=""):
+def text(x: float, y: float, words: object, classes: str = "") -> str:
     """A text element."""
     return f'<text x="{num(x)}" y="{num(y)}" class="{classes}">{esc(words)}</text>'
 
 
-def shape(x, y, style, size=3.2, title=""):
+def shape(x: float, y: float, style: int, size: float = 3.2, title: str = "") -> str:
     """A point whose form belongs to the series; its colour comes from what it stands in."""
     tip = f"<title>{esc(title)}</title>" if title else ""
     kind = (style + style // N_SERIES) % 4
@@ -110,14 +124,15 @@ def shape(x, y, style, size=3.2, title=""):
     return f'<path d="{path}">{tip}</path>'
 
 
-def coloured(shapes, style):
+def coloured(shapes: str, style: int) -> str:
     """Shapes in a series' colour."""
     return f'<g class="p o s{style % N_SERIES}">{shapes}</g>'
 
 
-def legend_rows(entries, width):
+def legend_rows(entries: Legend, width: float) -> list[list[tuple[str, int, float]]]:
     """Split (label, style) entries into rows that fit the width."""
-    rows, used = [[]], 0.0
+    rows: list[list[tuple[str, int, float]]] = [[]]
+    used = 0.0
     for label, style in entries:
         need = 26 + EM * len(label) + 12
         if rows[-1] and used + need > width:
@@ -139,8 +154,10 @@ class Plot:
         filled: the legend shows squares (bars) instead of lines.
     """
 
-    def __init__(self, x, y, xlabel, ylabel, *, xticks=None, yticks=None, legend=(), width=340,
-                 height=210, left=44, filled=False, label=""):
+    def __init__(self, x: Span, y: Span, xlabel: str, ylabel: str, *, xticks: Ticks | None = None,
+                 yticks: Ticks | None = None, legend: Legend = (), width: float = 340,
+                 height: float = 210, left: float = 44, filled: bool = False,
+                 label: str = "") -> None:
         self.x, self.y, self.width = x, y, width
         rows = legend_rows(legend, width - 8)
         self.left, self.right = left, width - 12
@@ -148,13 +165,13 @@ class Plot:
         self.bottom = self.top + height
         self.height = self.bottom + 38
         self.label = label or f"{ylabel} by {xlabel}"
-        self.parts = []
+        self.parts: list[str] = []
         for i, row in enumerate(rows):
             self.parts += [self._key(4 + at, 13 + 17 * i, name, style, filled)
                            for name, style, at in row]
         self._axes(xlabel, ylabel, xticks, yticks)
 
-    def _key(self, x, y, name, style, filled):
+    def _key(self, x: float, y: float, name: str, style: int, filled: bool) -> str:
         if filled:
             sign = f'<rect class="p s{style % N_SERIES}" x="{num(x + 4)}" y="{num(y - 9)}" ' \
                    'width="12" height="10" rx="2"/>'
@@ -163,7 +180,8 @@ class Plot:
                 shape(x + 10, y - 4, style), style)
         return sign + text(x + 25, y, name)
 
-    def _axes(self, xlabel, ylabel, xticks, yticks):
+    def _axes(self, xlabel: str, ylabel: str, xticks: Ticks | None,
+              yticks: Ticks | None) -> None:
         xticks = xticks or [(v, short(v)) for v in ticks(*self.x, 6)]
         yticks = yticks or [(v, short(v)) for v in ticks(*self.y, 5)]
         lines = "".join(f"M{num(self.left)} {num(self.py(v))}H{num(self.right)}"
@@ -181,28 +199,29 @@ class Plot:
         self.parts.append(text((self.left + self.right) / 2, self.bottom + 31, xlabel, "c"))
         self.parts.append(text(4, self.top - 10, ylabel))
 
-    def px(self, value):
+    def px(self, value: float) -> float:
         """Where an x value lies."""
         low, high = self.x
         return self.left + (self.right - self.left) * (value - low) / ((high - low) or 1)
 
-    def py(self, value):
+    def py(self, value: float) -> float:
         """Where a y value lies."""
         low, high = self.y
         return self.bottom - (self.bottom - self.top) * (value - low) / ((high - low) or 1)
 
     @staticmethod
-    def _path(points, style, dash=None):
+    def _path(points: Sequence[tuple[float, float]], style: int, dash: str | None = None) -> str:
         dash = DASHES[(style // N_SERIES) % len(DASHES)] if dash is None else dash
         extra = f' stroke-dasharray="{dash}"' if dash else ""
         steps = "L".join(f"{num(x)} {num(y)}" for x, y in points)
         return f'<path class="l s{style % N_SERIES}"{extra} d="M{steps}"/>'
 
-    def line(self, points, style, dots=True, tips=None, dash=None):
+    def line(self, points: Points, style: int, dots: bool = True, tips: Sequence[str] | None = None,
+             dash: str | None = None) -> "Plot":
         """Joined points; a value that cannot be drawn breaks the line."""
-        parts = [[]]
+        parts: list[list[tuple[float, float]]] = [[]]
         for x, y in points:
-            if len(finite((x, y))) == 2:
+            if is_number(x) and is_number(y):
                 parts[-1].append((self.px(x), self.py(y)))
             elif parts[-1]:
                 parts.append([])
@@ -211,7 +230,8 @@ class Plot:
             self.dots(points, style, tips)
         return self
 
-    def dots(self, points, style, tips=None, size=3.2):
+    def dots(self, points: Points, style: int, tips: Sequence[str] | None = None,
+             size: float = 3.2) -> "Plot":
         """Points alone, with what hovering tells."""
         found = "".join(
             shape(self.px(x), self.py(y), style, size, tips[i] if tips else
@@ -220,14 +240,14 @@ class Plot:
         self.parts.append(coloured(found, style))
         return self
 
-    def specks(self, points, style):
+    def specks(self, points: Points, style: int) -> "Plot":
         """Many small points as one path."""
         path = "".join(f"M{num(self.px(x))} {num(self.py(y))}h0" for x, y in points
                        if len(finite((x, y))) == 2)
         self.parts.append(f'<path class="k l s{style % N_SERIES}" d="{path}"/>')
         return self
 
-    def band(self, points, style):
+    def band(self, points: Iterable[tuple[Any, Any, Any]], style: int) -> "Plot":
         """The area between two curves, from (x, low, high), inside the axes."""
         bottom, top = self.y
         known = [(x, max(low, bottom), min(high, top)) for x, low, high in
@@ -239,7 +259,7 @@ class Plot:
             self.parts.append(f'<path class="w s{style % N_SERIES}" d="M{path}Z"/>')
         return self
 
-    def steps(self, edges, values, style):
+    def steps(self, edges: Sequence[float], values: Sequence[Any], style: int) -> "Plot":
         """A histogram's outline with a tint under it."""
         path = f"M{num(self.px(edges[0]))} {num(self.py(0))}" + "".join(
             f"V{num(self.py(v if finite([v]) else 0))}H{num(self.px(right))}"
@@ -247,7 +267,8 @@ class Plot:
         self.parts += [f'<path class="{kind} s{style % N_SERIES}" d="{path}"/>' for kind in "wl"]
         return self
 
-    def bar(self, x, half, value, style, tip="", base=0.0):
+    def bar(self, x: float, half: float, value: Any, style: int, tip: str = "",
+            base: float = 0.0) -> "Plot":
         """An upright bar around x."""
         if finite([value]):
             top, low = sorted((self.py(value), self.py(base)))
@@ -258,7 +279,8 @@ class Plot:
                 f"<title>{esc(tip or short(value))}</title></rect>")
         return self
 
-    def guide(self, start, end, words=""):
+    def guide(self, start: tuple[float, float], end: tuple[float, float],
+              words: str = "") -> "Plot":
         """A dashed line to read against, with its name at the end."""
         (x0, y0), (x1, y1) = start, end
         self.parts.append(f'<path class="d" d="M{num(self.px(x0))} {num(self.py(y0))}'
@@ -267,11 +289,11 @@ class Plot:
             self.parts.append(text(self.px(x1) - 4, self.py(y1) - 5, words, "m e"))
         return self
 
-    def note(self, x, y, words, classes="m"):
+    def note(self, x: float, y: float, words: str, classes: str = "m") -> "Plot":
         """Words at a place in the chart."""
         self.parts.append(text(self.px(x), self.py(y), words, classes))
         return self
 
-    def svg(self):
+    def svg(self) -> Svg:
         """The picture."""
         return Svg(self.width, self.height, "".join(self.parts), self.label)

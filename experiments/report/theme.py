@@ -5,6 +5,7 @@ the dark theme lightens the two hues that would sink into the background. Heat m
 scales that are straight lines through OKLab, so equal steps of a value look equally far apart.
 Figures name classes only: the page gives them CSS variables, a file of its own explicit colours.
 """
+from collections.abc import Callable, Sequence
 from functools import cache
 
 LEVELS = 24
@@ -26,16 +27,16 @@ SCALES = {
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 
-def _linear(channel):
+def _linear(channel: int) -> float:
     value = channel / 255
     return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
 
 
-def _rgb(colour):
+def _rgb(colour: str) -> list[float]:
     return [_linear(int(colour[i:i + 2], 16)) for i in (1, 3, 5)]
 
 
-def _to_oklab(colour):
+def _to_oklab(colour: str) -> tuple[float, float, float]:
     r, g, b = _rgb(colour)
     roots = [(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b) ** (1 / 3),
              (0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b) ** (1 / 3),
@@ -46,7 +47,7 @@ def _to_oklab(colour):
             0.0259040371 * u + 0.7827717662 * v - 0.8086757660 * w)
 
 
-def _from_oklab(lab):
+def _from_oklab(lab: Sequence[float]) -> str:
     light, a, b = lab
     u = (light + 0.3963377774 * a + 0.2158037573 * b) ** 3
     v = (light - 0.1055613458 * a - 0.0638541728 * b) ** 3
@@ -62,13 +63,13 @@ def _from_oklab(lab):
     return "#" + "".join(f"{c:02x}" for c in channels)
 
 
-def mixed(first, last, share):
+def mixed(first: str, last: str, share: float) -> str:
     """The colour at `share` of the way between two, straight through OKLab."""
     ends = zip(_to_oklab(first), _to_oklab(last), strict=True)
     return _from_oklab([a + share * (b - a) for a, b in ends])
 
 
-def contrast(one, other):
+def contrast(one: str, other: str) -> float:
     """WCAG contrast ratio of two colours, 1 to 21."""
     lums = sorted((0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in (_rgb(one), _rgb(other))),
                   reverse=True)
@@ -76,15 +77,15 @@ def contrast(one, other):
 
 
 @cache
-def heat_colours(scale, theme):
+def heat_colours(scale: str, theme: str) -> list[tuple[str, str]]:
     """(cell, text) for every level; the text is the readable one of near-black and white."""
     first, last = SCALES[scale][theme]
     cells = [mixed(first, last, i / (LEVELS - 1)) for i in range(LEVELS)]
-    return [(cell, max("#111418", "#ffffff", key=lambda ink, c=cell: contrast(ink, c)))
-            for cell in cells]
+    return [(cell, "#111418" if contrast("#111418", cell) >= contrast("#ffffff", cell)
+             else "#ffffff") for cell in cells]
 
 
-def variables(theme):
+def variables(theme: str) -> str:
     """The theme as CSS declarations."""
     colours = LIGHT if theme == "light" else DARK
     lines = [f"--{name}:{value}" for name, value in colours.items()]
@@ -94,7 +95,7 @@ def variables(theme):
     return ";".join(lines)
 
 
-def figure_rules(value):
+def figure_rules(value: Callable[[str], str]) -> str:
     """CSS of the figures' classes; `value(name)` is a variable or a colour."""
     rules = [
         f".fig text{{font-family:{FONT};font-size:11px;fill:{value('ink')}}}",
@@ -123,12 +124,12 @@ def figure_rules(value):
 
 
 @cache
-def light_rules():
+def light_rules() -> str:
     """The figures' CSS with explicit light colours."""
     return figure_rules(light_value)
 
 
-def light_value(name):
+def light_value(name: str) -> str:
     """The explicit light colour behind a variable, for figures in files of their own."""
     if name in LIGHT:
         return LIGHT[name]

@@ -33,9 +33,10 @@ def duration(seconds: float) -> str:
 def share_done(active: Watched) -> float:
     """How much of a run is behind it, by tasks and epochs (steps an epoch are not known)."""
     noted, args = read_progress(active.spec), active.spec.args
-    epochs = getattr(args, "n_epochs", None) or 1
-    within = min(noted.get("epoch", 0) / epochs, 1.0)
-    return min((noted.get("task", 0) + within) / active.spec.n_tasks, 1.0)
+    epochs: int = getattr(args, "n_epochs", None) or 1
+    within: float = min(noted.get("epoch", 0) / epochs, 1.0)
+    task: int = noted.get("task", 0)
+    return min((task + within) / active.spec.n_tasks, 1.0)
 
 
 def running_line(active: Watched, width: int) -> str:
@@ -69,9 +70,8 @@ def ending_line(number: int, total: int, label: str, outcome: Outcome) -> str:
     """`[3/12] er seed 0: class-il 81.20, task-il 97.10 (12 s)`."""
     said = {"failed": "failed", "stopped": "stopped, checkpoint kept",
             "busy": "done by another process"}.get(outcome.state, "")
-    if outcome.result is not None:
-        said = ", ".join(f"{name} {value:.2f}" for name, value in
-                         outcome.result["accuracy"].items() if value is not None)
+    if outcome.run is not None:
+        said = ", ".join(f"{name} {value:.2f}" for name, value in outcome.run.accuracy.items())
     ending = f"({duration(outcome.seconds)})" if outcome.new else "(finished before)"
     return f"[{number}/{total}] {label}: {said} {ending if outcome.state == 'finished' else ''}" \
         .rstrip()
@@ -102,9 +102,9 @@ class Display:
         self.failed += outcome.state == "failed"
         foreseen = self._expected.pop(spec.key, 0.0)
         self._seen.pop(spec.key, None)
-        if outcome.state == "finished" and outcome.new and outcome.result is not None:
+        if outcome.state == "finished" and outcome.new and outcome.run is not None:
             # A resumed run took longer than its last part; its result knows of the others.
-            self._took += max(outcome.seconds, outcome.result["seconds"])
+            self._took += max(outcome.seconds, outcome.run.seconds or 0.0)
             self._foreseen += foreseen
         self._clear()
         line = ending_line(self.ended, self.total, spec.label, outcome)

@@ -1,19 +1,21 @@
 """How long runs will take, from runs that were measured, or from a guess that says so."""
-import json
 import math
-import shlex
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.identity import counts
 from experiments.paths import ROOT
+from experiments.run import given_by, read_compact
 from experiments.sweeps.display import duration
 from experiments.sweeps.execution import Outcome
-from experiments.sweeps.specification import RunSpec, from_words
+from experiments.sweeps.specification import RunSpec
+from utils.errors import UsageError
 
-_ASIDE = {"seed", "base_path", "results_path", "checkpoint_path", "uncertainty"}
+Measured = tuple[dict[str, str], float]  # arguments, seconds
+
 _LENGTH = ("n_epochs", "n_iters", "fitting_mode", "stop_after", "backbone", "batch_size", "joint",
            "debug_mode", "label_perc", "dataset_config")
 # Training images a task and seconds of one thread for ER to learn from one of them.
@@ -21,6 +23,8 @@ _IMAGES = {"mnist": 12000, "fmnist": 12000, "digits": 290, "cifar10": 10000, "ci
            "tinyimg": 10000}
 _SECONDS = {"mnistmlp": 5e-5, "resnet18": 0.12, "reduced-resnet18": 0.02, "resnet32": 0.03,
             "resnet34": 0.25}
+# How dear a method is beside ER, by its backbone; plugins add theirs.
+COSTS: dict[str, Callable[[str], float]] = {}
 _START = 8.0  # imports, data and the last summary, which a run's own clock does not count
 
 
@@ -32,27 +36,27 @@ class Estimate:
     source: str  # measured, similar or guess
 
 
-def measured_runs(folder: Path = ROOT / "results") -> list[tuple[dict[str, Any], float]]:
-    """(arguments, seconds) of every run in the compact files of a folder."""
+def measured_runs(folder: Path = ROOT / "results") -> list[Measured]:
+    """(arguments, seconds) of every run in the compact files of a folder; damaged ones aside."""
     found = []
     for path in sorted(folder.glob("*.json")):
         try:
-            entries = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError):
+            runs, _ = read_compact(path)
+        except UsageError:
             continue
-        for entry in entries if isinstance(entries, list) else []:
-            if isinstance(entry, dict) and "command" in entry and "seconds" in entry:
-                words = shlex.split(entry["command"])[2:]
-                found.append((_plain(from_words(words)), float(entry["seconds"])))
+        found += [(_plain(given_by(run.command)), run.seconds) for run in runs
+                  if run.seconds is not None]
     return found
 
 
-def _plain(given: dict[str, Any]) -> dict[str, str]:
-    return {k: str(v).replace("_", "-") for k, v in given.items()
-            if k not in _ASIDE and v is not None}
+def _plain(given: Mapping[str, Any]) -> dict[str, str]:
+    """What a run's time may depend on, in one spelling."""
+    names = ("model", "dataset", "buffer_size")
+    return {name: str(value).replace("_", "-") for name, value in given.items()
+            if value is not None and (name in names or counts(name))}
 
 
-def estimate(spec: RunSpec, *sources: list[tuple[dict[str, Any], float]]) -> Estimate:
+def estimate(spec: RunSpec, *sources: list[Measured]) -> Estimate:
     """The mean of the same run on other seeds, else of its nearest relatives, else a guess.
 
     Args:
@@ -61,11 +65,12 @@ def estimate(spec: RunSpec, *sources: list[tuple[dict[str, Any], float]]) -> Est
     """
     mine = _plain(spec.given)
     length = {name: mine.get(name) for name in _LENGTH}
-    for word, fits in (("measured", lambda given: given == mine),
-                       ("similar", lambda given: given.get("model") == mine["model"])):
+    for word in ("measured", "similar"):
         for source in sources:
             values = [seconds for given, seconds in source
-                      if fits(given) and given.get("dataset") == mine["dataset"]
+                      if (given == mine if word == "measured" else
+                          given.get("model") == mine["model"])
+                      and given.get("dataset") == mine["dataset"]
                       and {name: given.get(name) for name in _LENGTH} == length]
             if values:
                 return Estimate(_START + sum(values) / len(values), word)
@@ -81,19 +86,15 @@ def guess(spec: RunSpec) -> float:
         images *= 5
     if getattr(args, "joint", 0):
         images *= 5
-    backbone = str(getattr(args, "backbone", "")).replace("npcl-", "")
-    cost = _SECONDS.get(backbone, 0.05) * _cost_of_method(spec.given["model"], backbone)
-    epochs = getattr(args, "n_epochs", None) or 1
+    backbone = str(getattr(args, "backbone", ""))
+    backbone = max((name for name in _SECONDS if backbone.endswith(name)), key=len, default="")
+    cost, dear = _SECONDS.get(backbone, 0.05), COSTS.get(spec.given["model"].replace("_", "-"))
+    if dear is not None:
+        cost *= dear(backbone)
+    epochs: int = getattr(args, "n_epochs", None) or 1
     if getattr(args, "debug_mode", False):
         images = min(images, 320)
     return spec.n_tasks * images * epochs * cost
-
-
-def _cost_of_method(model: str, backbone: str) -> float:
-    """Relative to ER: neural processes cost a few small layers, which an MLP feels most."""
-    if model.replace("_", "-") not in ("npcl", "npcl-plus", "st-npcl", "anp", "np"):
-        return 1.0
-    return 4.0 if backbone == "mnistmlp" else 1.15
 
 
 def expected_time(specs: Iterable[RunSpec], jobs: int,
@@ -106,17 +107,17 @@ def expected_time(specs: Iterable[RunSpec], jobs: int,
     Returns:
         Seconds of each run by its key, and the sentence that says how long all of them take.
     """
-    here = [(_plain(spec.given), outcome.result["seconds"]) for spec, outcome in known
-            if outcome.result is not None]
+    here = [(_plain(spec.given), outcome.run.seconds or 0.0) for spec, outcome in known
+            if outcome.run is not None]
     committed = measured_runs()
     found = {spec.key: estimate(spec, here, committed) for spec in specs}
     if not found:
         return {}, "nothing to do"
     seconds = {key: e.seconds for key, e in found.items()}
-    counts = Counter(e.source for e in found.values())
+    sources = Counter(e.source for e in found.values())
     words = {"measured": "from the same run on other seeds", "similar": "from similar runs",
              "guess": "guessed, one thread without a GPU"}
-    basis = ", ".join(f"{counts[source]} {said}" for source, said in words.items()
-                      if counts[source])
+    basis = ", ".join(f"{sources[source]} {said}" for source, said in words.items()
+                      if sources[source])
     wall = max(sum(seconds.values()) / max(1, jobs), *seconds.values())
     return seconds, f"about {duration(math.ceil(wall))} at {jobs} a time ({basis})"

@@ -1,6 +1,5 @@
 """One run as a process of its own: started under a lock, watched, and judged by its result."""
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -12,11 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from experiments.run import Run, is_number
 from experiments.sweeps.claims import Claim
 from experiments.sweeps.specification import RunSpec, finished
+from utils.bounded import Unreadable, read_json
 from utils.errors import RunError, UsageError
 
 State = Literal["finished", "failed", "stopped", "busy"]
+_NOTE = 10_000  # bytes of a progress note
 _SCARCE = 1 << 20  # bytes: with less left on the disk nothing sensible can be written
 
 
@@ -31,8 +33,7 @@ class Outcome:
     """
 
     state: State
-    result: dict[str, Any] | None = field(default=None, repr=False)
-    path: str = ""
+    run: Run | None = field(default=None, repr=False)
     words: str = ""
     seconds: float = 0.0
     new: bool = True
@@ -58,10 +59,10 @@ def look_up(spec: RunSpec) -> Outcome | None:
     if spec.error:
         return Outcome("failed", words=spec.error, new=False)
     try:
-        done = finished(spec)
+        run = finished(spec)
     except UsageError as error:
         return Outcome("failed", words=str(error), new=False)
-    return done and Outcome("finished", done[1], str(done[0]), new=False)
+    return Outcome("finished", run, new=False) if run is not None else None
 
 
 def done_before(spec: RunSpec, care: Care) -> Outcome | None:
@@ -83,9 +84,13 @@ def clear_up(spec: RunSpec, care: Care, state: State) -> None:
 def read_progress(spec: RunSpec) -> dict[str, Any]:
     """What the run last noted: task, epoch, batch, accuracy; {} before the first step."""
     try:
-        return json.loads(progress_file(spec).read_text())
-    except (OSError, json.JSONDecodeError):
+        noted = read_json(progress_file(spec), _NOTE)
+    except (OSError, Unreadable):
         return {}
+    counts = ("task", "epoch", "batch")
+    if not isinstance(noted, dict) or not all(type(noted.get(name)) is int for name in counts):
+        return {}
+    return noted if is_number(noted.get("accuracy")) else {**noted, "accuracy": None}
 
 
 def progress_file(spec: RunSpec) -> Path:

@@ -54,8 +54,9 @@ class LocalLauncher:
         Returns:
             The number of the signal that stopped it, 0 otherwise.
         """
-        queue, active, busy = list(specs), [], []
-        looked = time.time()
+        queue, looked = list(specs), time.time()
+        active: list[Active] = []
+        busy: list[RunSpec] = []
         with Stop() as stop:
             while (queue and not stop.number) or active or (busy and not stop.number):
                 while queue and len(active) < self.jobs and not stop.number:

@@ -4,7 +4,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.sweeps.specification import Folders, from_words
+from experiments.command_line import from_words
+from experiments.sweeps.specification import Folders
 from utils.errors import UsageError
 
 
@@ -39,7 +40,8 @@ def jobs_of(options: argparse.Namespace) -> int:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UsageError(f"Expected --{name} to be at least 1, but got {value}.")
-    return options.jobs or max(1, len(os.sched_getaffinity(0)) // options.cpus)
+    asked: int | None = options.jobs
+    return asked or max(1, len(os.sched_getaffinity(0)) // options.cpus)
 
 
 def extra_arguments(rest: Sequence[str]) -> dict[str, Any]:

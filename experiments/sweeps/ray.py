@@ -96,7 +96,8 @@ class RayLauncher:
 
     def _outcome(self, reference: Any) -> Outcome:
         try:
-            return self.ray.get(reference)
+            outcome: Outcome = self.ray.get(reference)
+            return outcome
         except self.ray.exceptions.RayError as error:
             words = str(error).strip().splitlines() or [type(error).__name__]
             return Outcome("failed", words=f"Ray: {words[-1]}")

@@ -157,7 +157,8 @@ class SlurmLauncher:
             return Outcome("failed", words=f"SLURM job {job.job_id} ended without a result (see "
                                            f"{job.paths.stderr})")
         try:
-            return job.result()
+            outcome: Outcome = job.result()
+            return outcome
         except self.submitit.core.utils.UncompletedJobError as error:
             words = str(error).strip().splitlines() or [type(error).__name__]
             return Outcome("failed", words=f"SLURM job {job.job_id}: {words[0]} (see "

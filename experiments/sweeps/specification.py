@@ -4,18 +4,20 @@ import functools
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from experiments.command_line import to_words
 from experiments.paths import MAIN
+from experiments.run import Damaged, Run, read_run
 from utils.errors import UsageError
+from utils.identity import Role, names_of
 
 ALWAYS = ("--resume", "--non_verbose", "1")
-RESERVED = {"resume", "non_verbose", "disable_log", "loadcheck", "base_path", "results_path",
-            "checkpoint_path", "help"}
 _FOLDERS = ("base_path", "results_path", "checkpoint_path")
+RESERVED = {*names_of(Role.PROCESS), *_FOLDERS, "help"}  # what a sweep gives to its runs itself
 _PARSED: dict[tuple[str, ...], Namespace] = {}
 
 
@@ -85,40 +87,6 @@ class RunSpec:
         return shlex.join(["python", "mammoth/main.py", *to_words(self.given)])
 
 
-def to_words(given: Mapping[str, Any]) -> list[str]:
-    """{'lr': 0.1, 'lr_milestones': [3, 5]} as a command line; None leaves an argument out."""
-    words: list[str] = []
-    for name, value in given.items():
-        if value is None:
-            continue
-        if name == "load_best_args":
-            words += ["--load_best_args"] if value else []
-            continue
-        values = value if isinstance(value, list) else [value]
-        words += [f"--{name}", *(str(int(v)) if isinstance(v, bool) else str(v) for v in values)]
-    return words
-
-
-def from_words(words: Iterable[str]) -> dict[str, Any]:
-    """The inverse of `to_words` for words that no parser knows yet.
-
-    Raises:
-        UsageError: the words do not start with a flag.
-    """
-    given: dict[str, Any] = {}
-    name = None
-    for word in words:
-        if word.startswith("--"):
-            name, _, value = word[2:].partition("=")
-            given[name] = [value] if value else []
-        elif name is None:
-            raise UsageError(f"Expected an argument such as --n_epochs 1, but got `{word}`.")
-        else:
-            given[name].append(word)
-    return {name: values[0] if len(values) == 1 else (values or True)
-            for name, values in given.items()}
-
-
 def check(spec: RunSpec, where: str) -> None:
     """Ask main.py's own parser for this model and benchmark, before anything is started.
 
@@ -151,7 +119,7 @@ def _parsed(spec: RunSpec) -> Namespace:
 
     seed = spec.given.get("seed")
     words = [*to_words({**spec.given, "seed": None}), *spec.folders.words(), *ALWAYS]
-    if not str(seed).isdigit():
+    if seed is None or not str(seed).isdigit():
         return parse_args([*words, *to_words({"seed": seed})])
     shared = _PARSED.get(tuple(words))
     if shared is None:
@@ -198,8 +166,8 @@ def _number_of_tasks(args: Namespace) -> int:
     return max(1, min(tasks, args.stop_after if args.stop_after is not None else tasks))
 
 
-def finished(spec: RunSpec) -> tuple[Path, dict[str, Any]] | None:
-    """Where the run's result is and what it says, if it was finished before.
+def finished(spec: RunSpec) -> Run | None:
+    """The run as its folder has it, if it was finished before.
 
     Raises:
         UsageError: the file is there but cannot be read.
@@ -207,7 +175,14 @@ def finished(spec: RunSpec) -> tuple[Path, dict[str, Any]] | None:
     from utils.run_folder import finished_result
 
     assert spec.args is not None, "only checked runs can be looked up"
-    return finished_result(spec.args, spec.key)
+    found = finished_result(spec.args, spec.key)
+    if found is None:
+        return None
+    path, _ = found
+    try:
+        return read_run(path.parent)
+    except Damaged as error:
+        raise UsageError(f"{path} cannot be read; remove it to run again ({error}).") from error
 
 
 def without_duplicates(specs: Iterable[RunSpec]) -> tuple[list[RunSpec], int]:

@@ -1,1 +1,1 @@
-"""The paper's tables, cost, comparison, search and headline, from compact records of runs."""
+"""The paper's tables, cost, comparison, search and headline, over one `Table`."""

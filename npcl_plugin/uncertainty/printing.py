@@ -2,20 +2,10 @@
 import textwrap
 from typing import Any
 
-from npcl_plugin.uncertainty.definitions import DEFINITIONS
+from npcl_plugin.uncertainty.measures import MEASURES
 
 _WIDTH = 100
-_SHORT = {"auroc": "P(novel scores higher than known)",
-          "fpr95": "Share of novel below the score that 95 % of known stay below"}
-
-
-def definition_of(name: str) -> str:
-    """The sentence for a headline name; scores are `auroc_<score>` and `fpr95_<score>`."""
-    for kind in ("auroc", "fpr95"):
-        if name.startswith(f"{kind}_"):
-            score = DEFINITIONS[name.removeprefix(f"{kind}_")].removeprefix("Score: ")
-            return f"{_SHORT[kind]}; score: {score.split(';')[0].rstrip('.')}."
-    return DEFINITIONS[name]
+_DEFINITIONS = {measure.name: measure.definition for measure in MEASURES}
 
 
 def describe(summary: dict[str, Any]) -> str:
@@ -26,7 +16,7 @@ def describe(summary: dict[str, Any]) -> str:
     indent = first + second + 6
     lines = []
     for name, value in values.items():
-        text = textwrap.wrap(definition_of(name), max(_WIDTH - indent, 30))
+        text = textwrap.wrap(_DEFINITIONS[name], max(_WIDTH - indent, 30))
         lines.append(f"  {name:<{first}}  {value:>{second}}  {text[0]}")
         lines += [" " * indent + more for more in text[1:]]
     lines += [line for note in summary["notes"]

@@ -2,8 +2,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from npcl_plugin.uncertainty import sections
 from npcl_plugin.uncertainty.definitions import DEFINITIONS
 from npcl_plugin.uncertainty.files import (
@@ -14,6 +12,7 @@ from npcl_plugin.uncertainty.files import (
     plain,
     save_json,
 )
+from npcl_plugin.uncertainty.measures import headline
 from npcl_plugin.uncertainty.np_sections import attention_section, latents_section
 
 FORMAT = 1
@@ -59,25 +58,3 @@ def build(folder: Path) -> dict[str, Any]:
     }
     return {**summary, "headline": headline(summary)}
 
-
-def headline(summary: dict[str, Any]) -> dict[str, Any]:
-    """The numbers that tables show, flat."""
-    names = ("accuracy", "ece", "ace_classwise", "ace_top_equal_mass", "nll", "brier",
-             "rejection_area")
-    found = {name: summary["calibration"]["after_task"][name][-1] for name in names}
-    transfer = summary["transfer"]
-    found |= {"bwt_accuracy": transfer["mean_accuracy"], "bwt_entropy": transfer["mean_entropy"]}
-    if summary["heads"]:
-        found["head_inference_accuracy"] = summary["heads"]["inference_accuracy"][-1]
-    if summary["novelty"]:
-        found |= {f"{kind}_{score}": summary["novelty"][kind][score][-1]
-                  for kind in ("auroc", "fpr95") for score in summary["novelty"]["scores"]}
-    if summary["confidence"]:
-        found |= {name: summary["confidence"]["true_head"][name]
-                  for name in ("piw_correct", "piw_incorrect")}
-    if summary["latents"]:
-        found["active_units_global"] = summary["latents"]["active_global"][-1]
-    if summary["attention"]:
-        shares = np.asarray(summary["attention"]["own_share"], dtype=np.float64)
-        found["own_task_share"] = float(np.nanmean(shares))
-    return found

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.command_line import from_words, to_words
 from experiments.paths import ROOT
 from experiments.sweeps.grid import combinations, label, plan, read_grid, shorten_labels
-from experiments.sweeps.specification import Folders, RunSpec, check, from_words, to_words
+from experiments.sweeps.specification import Folders, RunSpec, check
 from utils.errors import UsageError
 
 
@@ -150,7 +151,7 @@ def test_unknown_key_is_told_with_the_nearest(tmp_path, folders):
     ("{model: err, dataset: seq-digits}", "There is no model `err`: did you mean `er`"),
     ("{dataset: seq-digits}", "gives no `model`"),
     ("{model: icarl, dataset: perm-digits, buffer_size: 9, lr: 1}", "icarl works in"),
-    ("{model: er, dataset: seq-digits, buffer_size: many}", "invalid int value"),
+    ("{model: er, dataset: seq-digits, buffer_size: many}", "to be a whole number"),
     ("{model: er, dataset: seq-digits, buffer_size: []}", "empty list"),
     ("{model: er, dataset: seq-digits, buffer_size: {a: 1}}", "several grids go under `runs`"),
     ("{model: sgd, dataset: seq-digits, results_path: x}", "give --results_path instead"),

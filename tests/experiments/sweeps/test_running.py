@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from sweep_process import ROOT
 
+from experiments.run import Run
 from experiments.sweeps.claims import Claim
 from experiments.sweeps.display import Display, duration, ending_line, running_line
 from experiments.sweeps.estimate import estimate, expected_time, measured_runs
@@ -75,7 +76,7 @@ def test_estimate_prefers_the_same_run_then_its_relatives_then_a_guess(spec):
     seconds, words = expected_time([spec], 2)
     assert list(seconds) == [spec.key] and seconds[spec.key] > 0
     assert words.startswith("about ") and "at 2 a time" in words
-    done = Outcome("finished", {"seconds": 1000.0}, new=False)
+    done = Outcome("finished", run_of(1000.0), new=False)
     assert expected_time([spec], 1, [(spec, done)])[0] == {spec.key: 1008.0}, "this machine's count"
 
 
@@ -124,8 +125,19 @@ def named(label):
     return SimpleNamespace(key=label, label=label)
 
 
-def result_of(seconds):
-    return {"accuracy": {"class-il": 81.2, "task-il": 97.0}, "seconds": seconds}
+def run_of(seconds):
+    return Run("er", "perm-mnist", "class-il", {"class-il": 81.2, "task-il": 97.0}, "",
+               seconds=seconds)
+
+
+def write_result(folder, content=None):
+    """A finished run's folder, or one whose result holds something else."""
+    folder.mkdir(parents=True)
+    result = {"model": "er", "dataset": "perm-mnist", "setting": "class-il", "seconds": 1.0,
+              "accuracy": {"class-il": 81.2}, "accuracy_matrix": {"class-il": [[81.2]]}}
+    (folder / "result.json").write_bytes(json.dumps(result).encode() if content is None
+                                         else content)
+    (folder / "args.json").write_text(json.dumps({"args": {}, "command": "python main.py"}))
 
 
 def test_plain_display_has_a_line_a_run_and_an_estimate(spec):
@@ -133,7 +145,7 @@ def test_plain_display_has_a_line_a_run_and_an_estimate(spec):
     expected = {"er seed 0": 20.0, "er seed 1": 20.0, "npcl seed 0": 30.0, spec.key: 50.0}
     display = Display(4, 2, expected, stream, every=0)
     display.update([])
-    display.ending(named("er seed 0"), Outcome("finished", result_of(29.0), seconds=30))
+    display.ending(named("er seed 0"), Outcome("finished", run_of(29.0), seconds=30))
     display.ending(named("er seed 1"), Outcome("failed", words="x"))
     display.update([SimpleNamespace(spec=spec, started=0)], waiting=1)
     lines = stream.getvalue().splitlines()
@@ -143,12 +155,12 @@ def test_plain_display_has_a_line_a_run_and_an_estimate(spec):
     # 80 s were expected for two jobs, the longer run takes 50, all take half as long again
     assert lines[3] == ("2/4 ended, 1 running, 1 failed, 1 in another process, about 75 s left")
     assert "(finished before)" in ending_line(1, 1, "a",
-                                              Outcome("finished", result_of(1.0), new=False))
+                                              Outcome("finished", run_of(1.0), new=False))
 
 
 def test_short_last_part_of_a_resumed_run_does_not_shorten_the_others():
     display = Display(2, 1, {"anp": 1000.0, "npcl": 1000.0}, io.StringIO())
-    display.ending(named("anp"), Outcome("finished", result_of(1100.0), seconds=26))
+    display.ending(named("anp"), Outcome("finished", run_of(1100.0), seconds=26))
     assert display.remaining([]) == pytest.approx(1100.0)
 
 
@@ -168,7 +180,7 @@ def test_cheap_runs_that_end_first_do_not_hide_a_dear_one():
     display = Display(3, 2, expected, io.StringIO())
     for name in ("sgd", "er"):
         took = expected[name]
-        display.ending(named(name), Outcome("finished", result_of(took), seconds=took))
+        display.ending(named(name), Outcome("finished", run_of(took), seconds=took))
     assert display.remaining([]) == pytest.approx(350.0)
 
 
@@ -200,8 +212,7 @@ def test_block_is_no_taller_than_the_terminal(spec, monkeypatch):
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"{}", b"[]", b"3", b"{"])
 def test_damaged_result_fails_its_run_in_one_sentence(content, spec):
     folder = spec.folders.results / "runs" / "perm-mnist" / "er" / f"x_{spec.key}"
-    folder.mkdir(parents=True)
-    (folder / "result.json").write_bytes(content)
+    write_result(folder, content)
     outcome = look_up(spec)
     assert outcome.state == "failed" and "cannot be read; remove it" in outcome.words
 
@@ -210,9 +221,10 @@ def test_damaged_result_fails_its_run_in_one_sentence(content, spec):
 def test_run_that_outlived_its_sweep_is_cleared_up_by_the_next(keep, spec):
     folder = spec.folders.results / "runs" / "perm-mnist" / "er" / f"x_{spec.key}"
     note, checkpoint = progress_file(spec), spec.folders.checkpoints / f"er_{spec.key}_3.pt"
-    for path in (folder / "result.json", note, checkpoint):
+    write_result(folder)
+    for path in (note, checkpoint):
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps({**result_of(1.0), "setting": "class-il"}))
+        path.touch()
     assert done_before(spec, Care(keep_checkpoints=keep)).state == "finished"
     assert checkpoint.exists() == keep and not note.exists()
     checkpoint.touch()

@@ -7,51 +7,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from experiments.tables.comparison import (
-    Column,
-    as_csv,
-    as_latex,
-    as_markdown,
-    as_text,
-    compare,
-    latex_escape,
-    paired_p,
-)
+from experiments.run import Run
+from experiments.tables.comparison import compare, paired_p
+from experiments.tables.table import Column, Table, latex_escape
 
 
-def result(accuracy, ece=None, setting="domain-il", transfer=True):
-    found = {"accuracy": {setting: accuracy}, "seconds": 10.0,
-             "transfer": {"backward_transfer": {setting: -accuracy / 10},
-                          "forgetting": {setting: accuracy / 10}} if transfer else {}}
-    return found | ({"uncertainty": {"headline": {"ece": ece}}} if ece is not None else {})
+def run(accuracy, ece=None, setting="domain-il"):
+    return Run("er", "perm-mnist", setting, {setting: accuracy}, "", seconds=10.0,
+               transfer={"backward_transfer": {setting: -accuracy / 10},
+                         "forgetting": {setting: accuracy / 10}},
+               headline={} if ece is None else {"ece": ece})
 
 
 @pytest.fixture
-def columns():
-    results = {"er": {0: result(70.0, 0.4), 1: result(72.0, 0.42)},
-               "der_x": {0: result(80.0, 0.2), 1: result(81.0, 0.3)},
-               "npcl": {0: result(75.0)}, "joint": {}}
+def table():
+    results = {"er": {0: run(70.0, 0.4), 1: run(72.0, 0.42)},
+               "der_x": {0: run(80.0, 0.2), 1: run(81.0, 0.3)},
+               "npcl": {0: run(75.0)}, "joint": {}}
     return compare(results, lambda measure, model: [72.37, 0.87]
                    if (measure, model) == ("accuracy", "er") else [])
 
 
-def cells(columns, title):
-    return next(c for c in columns if c.title == title).texts()
+def cells(table, title):
+    return next(c for c in table.columns if c.title == title).cells
 
 
-def test_columns_hold_what_was_measured(columns):
-    titles = [column.title for column in columns]
+def test_columns_hold_what_was_measured(table):
+    titles = [column.title for column in table.columns]
     assert titles == ["method", "Domain-IL %", "paper %", "BWT", "forgetting", "ECE",
                       "seconds a run", "p", "seeds"]
-    assert cells(columns, "Domain-IL %") == ["71.00 ± 1.41", "80.50 ± 0.71", "75.00", "-"]
-    assert cells(columns, "paper %") == ["72.37 ± 0.87", "-", "-", "-"]
-    assert cells(columns, "ECE")[0] == "0.410 ± 0.014" and cells(columns, "ECE")[2] == "-"
-    assert cells(columns, "seeds") == ["2", "2", "1", "0"]
-    assert cells(columns, "p")[0] == cells(columns, "p")[2] == "-"
+    assert cells(table, "Domain-IL %") == ["71.00 ± 1.41", "80.50 ± 0.71", "75.00", "-"]
+    assert cells(table, "paper %") == ["72.37 ± 0.87", "-", "-", "-"]
+    assert cells(table, "ECE")[0] == "0.410 ± 0.014" and cells(table, "ECE")[2] == "-"
+    assert cells(table, "seeds") == ["2", "2", "1", "0"]
+    assert cells(table, "p")[0] == cells(table, "p")[2] == "-"
 
 
-def test_best_and_second_best_are_marked_in_the_right_direction(columns):
-    ranks = {column.title: column.ranks() for column in columns if column.better}
+def test_best_and_second_best_are_marked_in_the_right_direction(table):
+    ranks = {column.title: column.ranks() for column in table.columns if column.better}
     assert ranks["Domain-IL %"] == [0, 1, 2, 0]
     assert ranks["BWT"] == [1, 0, 2, 0] and ranks["forgetting"] == [1, 0, 2, 0]
     assert ranks["ECE"] == [0, 1, 0, 0], "no second best of two"
@@ -60,7 +53,7 @@ def test_best_and_second_best_are_marked_in_the_right_direction(columns):
 @given(st.lists(st.lists(st.floats(-100, 100), max_size=3), max_size=5),
        st.sampled_from([1, -1]))
 def test_the_best_rank_has_the_best_mean(values, better):
-    column = Column("x", values, better)
+    column = Column("x", [""] * len(values), values, better)
     for rank, mine in zip(column.ranks(), values, strict=True):
         if rank == 1:
             means = [round(sum(v) / len(v), 2) for v in values if v]
@@ -76,25 +69,37 @@ def test_paired_test_is_scipys_over_common_seeds():
     assert paired_p(first, {s: v + 1 for s, v in first.items()}) == "<0.001"
 
 
-def test_text_is_aligned_and_marked(columns):
-    lines = as_text(columns).splitlines()
+def test_text_is_aligned_and_marked(table):
+    lines = table.text().splitlines()
     assert len({len(line) for line in lines}) == 1
     assert "80.50 ± 0.71 *" in lines[3] and "75.00 +" in lines[4]
 
 
-def test_markdown_and_csv(columns):
-    markdown = as_markdown(columns).splitlines()
+def test_markdown_and_csv(table):
+    markdown = table.markdown().splitlines()
     assert "**80.50 ± 0.71**" in markdown[3] and "<u>75.00</u>" in markdown[4]
-    rows = list(csv.DictReader(io.StringIO(as_csv(columns))))
+    rows = list(csv.DictReader(io.StringIO(table.csv())))
     assert rows[0]["Domain-IL % mean"] == "71" and float(rows[0]["Domain-IL % sd"]) > 1.41
     assert rows[2]["Domain-IL % sd"] == "" and rows[3]["Domain-IL % mean"] == ""
 
 
-def test_latex_is_escaped_and_whole(columns):
-    text = as_latex(columns)
+def test_latex_is_escaped_and_whole(table):
+    text = table.latex()
     assert r"der\_x & \textbf{80.50 $\pm$ 0.71}" in text and r"Domain-IL \% &" in text
     assert r"\textbf{$-$7.10 $\pm$ 0.14}" in text
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert len({line.count("&") for line in rows}) == 1 and len(rows) == 5
     assert latex_escape(r"a\b{c}~^<$#&") == (
         r"a\textbackslash{}b\{c\}\textasciitilde{}\textasciicircum{}$<$\$\#\&")
+
+
+def test_ranks_are_among_peers():
+    column = Column("x", ["", "", "", ""], [[1.0], [2.0], [3.0], [9.0]], better=1)
+    assert column.ranks(["a", "a", "b", None]) == [0, 1, 0, 0]
+    assert column.ranks() == [0, 0, 2, 1]
+
+
+def test_table_of_rows_is_one_of_columns():
+    table = Table.of_rows("T", ["a", "b"], [["1", "2"], ["3", "4"]])
+    assert table.header == ["a", "b"] and table.rows == [["1", "2"], ["3", "4"]]
+    assert Table.of_rows("T", ["a", "b"], []).rows == [] and str(table).startswith("**T**\n\n| a |")

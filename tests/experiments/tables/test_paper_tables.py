@@ -6,24 +6,33 @@ from pathlib import Path
 
 import pytest
 
-from experiments.commands.tables import SECTIONS, documents, pages
+from experiments.identity import by_row, protocol, variant
+from experiments.run import read_compact, run_of_record
 from experiments.tables.headline import headline
-from experiments.tables.paper import Book, main_results
-from experiments.tables.records import (
-    groups,
-    paper_cell,
-    protocol,
-    read_paper,
-    read_records,
-    variant,
-)
+from experiments.tables.page import all_sections, documents, pages
+from experiments.tables.paper import main_results
+from experiments.tables.published import cell
 from experiments.tables.search import search
+from experiments.tables.sections import Book
+from npcl_plugin.report import PAPER
 
 ROOT = Path(__file__).resolve().parents[3]
 TASKS = {"seq-cifar10": 5, "seq-cifar100": 10, "seq-tinyimg": 10, "perm-mnist": 20,
          "rot-mnist": 20}
 CLASSES = {"seq-cifar10": 10, "seq-cifar100": 100, "seq-tinyimg": 200, "perm-mnist": 10,
            "rot-mnist": 10}
+
+
+def read_paper():
+    return json.loads(PAPER.read_text())
+
+
+def read_records(folder):
+    return [run for path in sorted(folder.glob("*.json")) for run in read_compact(path)[0]]
+
+
+def run(*names, **more):
+    return run_of_record(record(*names, **more))
 
 
 def record(model="er", dataset="perm-mnist", size=200, seed=0, value=70.0, **more):
@@ -108,27 +117,27 @@ def test_paper_has_every_table_whole():
 
 
 def test_variants_and_protocols_are_told_apart():
-    naive = record("npcl", settings={"head_inference": "naive", "uncertainty": 1})
+    naive = run("npcl", settings={"head_inference": "naive", "uncertainty": 1})
     assert (variant(naive), protocol(naive)) == ("naive_npcl", "")
-    assert variant(record("npcl", settings={"gamma": 0, "delta": "0.0"})) == "none"
-    assert variant(record("er", settings={"lr": 0.5})) == "er, lr 0.5"
-    assert variant(record("st-npcl")) == "st_npcl"
-    reduced = record("npcl", "seq-cifar10", settings={"n_epochs": 3, "n_global": 10,
+    assert variant(run("npcl", settings={"gamma": 0, "delta": "0.0"})) == "none"
+    assert variant(run("er", settings={"lr": 0.5})) == "er, lr 0.5"
+    assert variant(run("st-npcl")) == "st_npcl"
+    reduced = run("npcl", "seq-cifar10", settings={"n_epochs": 3, "n_global": 10,
                                                       "backbone": "reduced-resnet18"})
     assert protocol(reduced) == "backbone reduced-resnet18, n_epochs 3"
     assert variant(reduced) == "npcl, n_global 10", "what ER does not have is named in the row"
-    fewer_draws = record("npcl", settings={"n_global": 10, "n_epochs": 1})
+    fewer_draws = run("npcl", settings={"n_global": 10, "n_epochs": 1})
     assert (variant(fewer_draws), protocol(fewer_draws)) == ("npcl", "n_global 10")
-    usual = record("er", "seq-cifar10", settings={"n_epochs": 50})
+    usual = run("er", "seq-cifar10", settings={"n_epochs": 50})
     assert protocol(usual) == "", "the published value, typed in"
 
 
 def test_a_seed_counts_once_and_the_better_informed_run_wins():
-    runs = [record(), record(uncertainty=known(), value=71.0), record(seed=1), record(size=500)]
-    found = groups([{**r, "variant": variant(r), "protocol": protocol(r)} for r in runs])
+    runs = [run(), run(uncertainty=known(), value=71.0), run(seed=1), run(size=500)]
+    found = by_row(runs)
     group = found["", "perm-mnist", 200, "er"]
-    assert [r["seed"] for r in group] == [0, 1] and group[0]["accuracy"]["domain-il"] == 71.0
-    assert paper_cell([1, 0.5]) == "1.00 ± 0.50" and paper_cell(None) == paper_cell([]) == ""
+    assert [r.seed for r in group] == [0, 1] and group[0].accuracy["domain-il"] == 71.0
+    assert cell([1, 0.5]) == "1.00 ± 0.50" and cell(None) == cell([]) == ""
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +152,7 @@ def text(tmp_path_factory):
              record("npcl", "seq-mnist", 200, settings={"joint": 1}, value=90.0),
              record("er", "seq-mnist", 5, value=30.0, uncertainty=known())]
     (folder / "some.json").write_text(json.dumps(runs))
-    (folder / "paper.json").write_text("{}")
-    return pages(Book.of([*read_records(folder)]), SECTIONS)
+    return pages(Book.of(read_records(folder)), all_sections())
 
 
 def test_main_table_has_ours_the_papers_and_empty_cells(text):
@@ -157,14 +165,13 @@ def test_main_table_has_ours_the_papers_and_empty_cells(text):
 
 
 def test_headline_sets_methods_against_benchmarks_and_marks_the_best():
-    runs = [record("er", seed=s, value=70.0 + 4 * s) for s in (0, 1)]
-    runs += [record("npcl", size=500, value=75.0), record("er", size=500, value=60.0),
-             record("joint", size=None, value=95.0), record("gss", value=99.0),
-             record("npcl", settings={"alpha": 0}, value=98.0),
-             record("er", "seq-cifar10", settings={"n_epochs": 1}, value=30.0),
-             record("npcl", "seq-cifar10", settings={"n_epochs": 1, "n_global": 5}, value=20.0)]
-    records = [{**r, "variant": variant(r), "protocol": protocol(r)} for r in runs]
-    full, reduced = map(str, headline(Book.of(records)))
+    runs = [run("er", seed=s, value=70.0 + 4 * s) for s in (0, 1)]
+    runs += [run("npcl", size=500, value=75.0), run("er", size=500, value=60.0),
+             run("joint", size=None, value=95.0), run("gss", value=99.0),
+             run("npcl", settings={"alpha": 0}, value=98.0),
+             run("er", "seq-cifar10", settings={"n_epochs": 1}, value=30.0),
+             run("npcl", "seq-cifar10", settings={"n_epochs": 1, "n_global": 5}, value=20.0)]
+    full, reduced = map(str, headline(Book.of(runs)))
     assert cells(full, "method") == ["method", "P-MNIST 200", "paper", "P-MNIST 500", "paper"]
     assert cells(full, "er") == ["er", "**72.00 ± 2.83**", "72.37 ± 0.87", "60.00", "80.60 ± 0.86"]
     assert cells(full, "npcl")[1:4] == ["", "83.11 ± 0.90", "**75.00**"]
@@ -177,14 +184,13 @@ def test_headline_sets_methods_against_benchmarks_and_marks_the_best():
 
 def test_search_marks_the_best_value_and_shares_the_published_run():
     def tried(value, seed=0, **settings):
-        return record("npcl", value=value, seed=seed, settings={"validation": 10, **settings})
+        return run("npcl", value=value, seed=seed, settings={"validation": 10, **settings})
 
     # 0.1 is P-MNIST's published alpha: the run stands for every argument's published value.
     runs = [tried(80.0, alpha=0.1), tried(82.0, seed=1, alpha="0.10"), tried(85.0, alpha=0.4),
-            tried(70.0, alpha=0), tried(60.0, n_global=5), record("npcl", value=99.0),
+            tried(70.0, alpha=0), tried(60.0, n_global=5), run("npcl", value=99.0),
             tried(50.0, lr_milestones="3 4"), tried(40.0, lr=0.1, beta=0)]
-    records = [{**r, "variant": variant(r), "protocol": protocol(r)} for r in runs]
-    book = Book.of(records)
+    book = Book.of(runs)
     assert not any("validation" in ending for ending, _, _ in book.parts("accuracy"))
     (table,) = search(book)
     assert table.title == "npcl on P-MNIST, buffer 200, validation 10 % of the training data"

@@ -1,13 +1,27 @@
 """Cost: context size, numbers of draws, time and storage, in one run and between methods."""
-from experiments.report.figure import Figure, number, percent, percent_rows
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from experiments.report.figure import (
+    Figure,
+    Methods,
+    Number,
+    Section,
+    Shown,
+    comparison_figure,
+    number,
+    percent,
+    percent_rows,
+    run_figure,
+)
 from experiments.report.heat import heat
-from experiments.report.svg import Plot, domain, finite
+from experiments.report.svg import Plot, Svg, domain, finite
 
 
-def context_sizes(run):
+@run_figure("cost")
+def context_sizes(shown: Shown, cost: Section) -> Iterator[Figure]:
     """Accuracy, entropy and time as the test-time context grows."""
-    cost = run.measures.get("cost")
-    context = (cost or {}).get("context")
+    context = cost.get("context")
     if not context or not context["size"]:
         return
     kinds = (("accuracy", percent(context["accuracy"]), "accuracy, %", "fig05a", None,
@@ -24,7 +38,9 @@ def context_sizes(run):
             "spaced.", "Cost", paper)
 
 
-def categories(names, lines, xlabel, ylabel, floor=None, guides=()):
+def categories(names: Sequence[Any], lines: Sequence[tuple[str, Sequence[Number], int]],
+               xlabel: str, ylabel: str, floor: float | None = None,
+               guides: Sequence[tuple[str, float]] = ()) -> Svg:
     """Lines over evenly spaced names, from [(label, values, style)]."""
     values = [v for _, line, _ in lines for v in line] + [v for _, v in guides]
     plot = Plot((-0.3, max(len(names) - 0.7, 0.3)), domain(values, 0.1, floor), xlabel, ylabel,
@@ -38,9 +54,10 @@ def categories(names, lines, xlabel, ylabel, floor=None, guides=()):
     return plot.svg()
 
 
-def draws(run):
+@run_figure("cost")
+def draws(shown: Shown, cost: Section) -> Iterator[Figure]:
     """Accuracy by the numbers of draws."""
-    grid = (run.measures.get("cost") or {}).get("draws")
+    grid = cost.get("draws")
     if not grid:
         return
     rows, columns = [str(n) for n in grid["N"]], [str(m) for m in grid["M"]]
@@ -56,20 +73,22 @@ def draws(run):
         "Time of the same evaluation; it grows with N times M.", "Cost")
 
 
-def times_by_method(table):
+@comparison_figure
+def times_by_method(methods: Methods) -> Iterator[Figure]:
     """Inference time against context size, beside the methods that have no context."""
-    lines, guides, names = [], [], []
-    for group in table.groups:
-        found = [r.measures["cost"] for r in group.runs if r.measures and r.measures.get("cost")]
+    lines: list[tuple[str, list[Number], int]] = []
+    guides: list[tuple[str, float]] = []
+    names: list[Any] = []
+    for label, found in methods.sections("cost"):
         context = next((c["context"] for c in found if c.get("context")), None)
         if context:
             names = max(names, context["size"], key=len)
             images = found[0]["answer"]["images"]
             scaled = [None if s is None else 1e3 * s / images for s in context["seconds"]]
-            lines.append((group.label, scaled, table.styles[group.label]))
-        elif found and finite([found[0]["answer"]["seconds"]]):
+            lines.append((label, scaled, methods.styles[label]))
+        elif finite([found[0]["answer"]["seconds"]]):
             each = [1e3 * c["answer"]["seconds"] / c["answer"]["images"] for c in found]
-            guides.append((group.label, sum(each) / len(each)))
+            guides.append((label, sum(each) / len(each)))
     if lines:
         yield Figure(
             "inference-time", "Inference time against context size", categories(

@@ -1,40 +1,46 @@
 """What the heads of a neural process know: their accuracy and entropy, and which one answers."""
+from collections.abc import Iterator
+
 from experiments.report.calibration import over_tasks
-from experiments.report.figure import Figure, number, percent, percent_rows
+from experiments.report.figure import (
+    Figure,
+    Section,
+    Shown,
+    number,
+    percent,
+    percent_rows,
+    run_figure,
+)
 from experiments.report.heat import heat
 
 
-def _paper(run, part):
+def _paper(shown: Shown, part: str) -> str:
     """The paper shows this for two benchmarks, under two numbers."""
-    return f"fig09{part}" if run.result["dataset"] == "seq-cifar100" else f"fig04{part}"
+    return f"fig09{part}" if shown.run.dataset == "seq-cifar100" else f"fig04{part}"
 
 
-def head_maps(run):
+@run_figure("heads")
+def head_maps(shown: Shown, heads: Section) -> Iterator[Figure]:
     """Accuracy and entropy of every head on every task."""
-    heads = run.measures.get("heads")
-    if not heads:
-        return
     yield Figure(
         "head-accuracy", "Accuracy of each head, %", heat(
             percent_rows(heads["accuracy"]), "tested on task", "head", low=0, high=100,
             mark_diagonal=True, label="Accuracy of each head on each task in percent"),
         "Row h is the answer of head h alone, column t the test set of task t. The outlined "
-        "diagonal is the true head; it should stand out.", "Heads", _paper(run, "a"))
+        "diagonal is the true head; it should stand out.", "Heads", _paper(shown, "a"))
     yield Figure(
         "head-entropy", "Entropy of each head, nats", heat(
             heads["entropy"], "tested on task", "head", low=0, digits=2, scale="q",
             mark_diagonal=True, label="Entropy of each head on each task in nats"),
         "The paper's claim: in every column the outlined true head has the lowest entropy, since "
-        "this is how the answering head is chosen.", "Heads", _paper(run, "b"),
+        "this is how the answering head is chosen.", "Heads", _paper(shown, "b"),
         f"The true head is the least uncertain for {number(100 * heads['true_head_lowest'], 0)} % "
         "of the tasks." if heads.get("true_head_lowest") is not None else "")
 
 
-def head_inference(run):
+@run_figure("heads")
+def head_inference(shown: Shown, heads: Section) -> Iterator[Figure]:
     """Which head answers, and how often it is the right one."""
-    heads = run.measures.get("heads")
-    if not heads:
-        return
     shares = []
     for row in heads["confusion"]:
         total = sum(row)

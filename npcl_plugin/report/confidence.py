@@ -1,11 +1,25 @@
 """Instance-level confidence: interval widths, t-test status, Q-Q plots."""
-from experiments.report.figure import Figure, number, percent, tiled
-from experiments.report.svg import Plot, domain, finite, text
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from experiments.report.figure import (
+    Figure,
+    Number,
+    Section,
+    Shown,
+    number,
+    percent,
+    run_figure,
+    tiled,
+)
+from experiments.report.svg import Plot, Svg, domain, finite, text
 
 HEADS = {"answering_head": "answering head", "true_head": "true head"}
 
 
-def _bars(classes, names, groups, ylabel, ceiling=None):
+def _bars(classes: Sequence[Any], names: Sequence[str],
+          groups: Sequence[tuple[str, Sequence[Number], int]], ylabel: str,
+          ceiling: float | None = None) -> Svg:
     """Two bars a class."""
     top = max(finite([v for _, values, _ in groups for v in values]), default=1) * 1.08 or 1
     plot = Plot((-0.6, len(classes) - 0.4), (0, min(top, ceiling) if ceiling else top),
@@ -21,19 +35,17 @@ def _bars(classes, names, groups, ylabel, ceiling=None):
     return plot.svg()
 
 
-def _names(run, labels):
-    known = run.measures["run"].get("class_names")
+def _names(shown: Shown, labels: Sequence[int]) -> list[str]:
+    known = shown.run.section("run", "class_names")
     return [str(known[i]) if known and i < len(known) else str(i) for i in labels]
 
 
-def interval_widths(run):
+@run_figure("confidence")
+def interval_widths(shown: Shown, data: Section) -> Iterator[Figure]:
     """Width of the 95 % interval of the true class among right and wrong answers."""
-    data = run.measures.get("confidence")
-    if not data:
-        return
     for head, words in HEADS.items():
         part = data[head]["by_class"]
-        names = _names(run, part["label"])
+        names = _names(shown, part["label"])
         overall = data[head]
         right, wrong = percent([overall["piw_correct"], overall["piw_incorrect"]])
         yield Figure(
@@ -48,18 +60,16 @@ def interval_widths(run):
             f"{number(wrong, 2)} ({overall['n_incorrect']}).")
 
 
-def test_status(run):
+@run_figure("confidence")
+def test_status(shown: Shown, data: Section) -> Iterator[Figure]:
     """Accuracy of samples whose t-test rejects and of the others."""
-    data = run.measures.get("confidence")
-    if not data:
-        return
     for head, words in HEADS.items():
         part, overall = data[head]["by_class"], data[head]
         rejected, others = percent([overall["accuracy_rejected"],
                                     overall["accuracy_not_rejected"]])
         yield Figure(
             f"t-test-{head.replace('_', '-')}", f"Accuracy by t-test status, {words}", _bars(
-                part["label"], _names(run, part["label"]),
+                part["label"], _names(shown, part["label"]),
                 [("rejected (sure)", percent(part["accuracy_rejected"]), 0),
                  ("not rejected (unsure)", percent(part["accuracy_not_rejected"]), 1)],
                 "accuracy, %", 101),
@@ -71,7 +81,7 @@ def test_status(run):
             f"rejected {number(others, 1)} % of {overall['n_not_rejected']}.")
 
 
-def _quantiles(entry):
+def _quantiles(entry: Section) -> Svg:
     x, y = entry["theoretical"], entry["ordered"]
     plot = Plot(domain(x, 0.05), domain(y, 0.1), "", "", width=128, height=84, left=38)
     n = len(finite(y))
@@ -87,10 +97,10 @@ def _quantiles(entry):
     return picture
 
 
-def quantile_plots(run):
+@run_figure("confidence")
+def quantile_plots(shown: Shown, data: Section) -> Iterator[Figure]:
     """Are the differences that the t-test uses normal?"""
-    data = run.measures.get("confidence")
-    entries = [e for e in (data or {}).get("qq") or [] if finite(e["ordered"])]
+    entries = [e for e in data.get("qq") or [] if finite(e["ordered"])]
     if entries:
         yield Figure(
             "qq", "Q-Q plots of the differences", tiled(

@@ -1,0 +1,75 @@
+"""All sections as one Markdown text, and the project's pages that show them."""
+import importlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from experiments.contributions import load_contributions
+from experiments.measures import definition
+from experiments.paths import ROOT
+from experiments.run import BROKEN, Run
+from experiments.tables.headline import all_settings
+from experiments.tables.sections import Book, Section, sections
+from experiments.tables.table import Table
+
+for _name in ("headline", "paper", "cost", "search"):  # their sections, in this order
+    importlib.import_module(f"experiments.tables.{_name}")
+
+
+def all_sections() -> dict[str, Section]:
+    """Every section, the plugins' included, in the order of the page."""
+    load_contributions()
+    return sections()
+
+
+def pages(book: Book, wanted: Iterable[str]) -> str:
+    """The sections as one Markdown text."""
+    parts = ["# The paper's tables, ours beside them\n",
+             "Made by `python utils/tables.py` from `results/*.json`; nothing is typed in by hand "
+             "but the\npaper's figures (`npcl_plugin/report/paper.json`). Ours: mean ± sd (seeds). "
+             "An empty cell was not measured.\n"]
+    known = all_sections()
+    for section in (known[name] for name in wanted):
+        tables = built(section, book)
+        parts += [f"## {section.title}\n", *([section.note + "\n"] if section.note else []),
+                  *(f"- {short}: {definition(name)}" for short, name in section.terms),
+                  *([""] if section.terms else []),
+                  *(map(str, tables) if tables else ["Nothing was measured yet.\n"])]
+    return "\n".join(parts)
+
+
+def built(section: Section, book: Book) -> list[Table]:
+    """A section's tables; a run whose summary has another form than documented is left out."""
+    try:
+        return list(section.build(book))
+    except BROKEN:
+        whole = [run for run in book.runs if not _breaks(section, run)]
+    left_out = [run.name or run.command for run in book.runs if run not in whole]
+    book.remarks += [f"{section.title}: {name} is left out; its uncertainty has another form than "
+                     "documented." for name in left_out]
+    try:
+        return list(section.build(Book.of(whole)))
+    except BROKEN as error:
+        book.remarks.append(f"{section.title}: left out; its runs do not go together "
+                            f"({type(error).__name__}).")
+        return []
+
+
+def _breaks(section: Section, run: Run) -> bool:
+    try:
+        list(section.build(Book.of([run])))
+    except BROKEN:
+        return True
+    return False
+
+
+def documents(runs: list[Run]) -> dict[Path, str]:
+    """The project's pages as these runs make them: file -> its whole text."""
+    book, known = Book.of(runs), all_sections()
+    first = "\n".join(map(str, known["headline"].build(book))).strip()
+    marked = {"README.md": ("headline", first), "docs/results.md": ("all", all_settings(runs))}
+    found = {ROOT / "docs" / "tables.md": pages(book, known)}
+    for name, (mark, table) in marked.items():
+        before, rest = (ROOT / name).read_text(encoding="utf-8").split(f"<!-- {mark} -->\n")
+        after = rest.split(f"<!-- /{mark} -->\n")[1]
+        found[ROOT / name] = f"{before}<!-- {mark} -->\n{table}\n<!-- /{mark} -->\n{after}"
+    return found

@@ -1,0 +1,92 @@
+"""Sections of the page of tables, registered by decorator, in the order of the page."""
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from experiments.identity import Key, by_row, changed_settings
+from experiments.run import Run
+from experiments.tables import published
+from experiments.tables.table import Table
+
+Runs = dict[Key, list[Run]]
+
+
+@dataclass
+class Book:
+    """All runs by protocol.
+
+    Args:
+        runs: all of them.
+        measured: protocol -> (dataset, buffer size, variant) -> runs, one per seed.
+        searched: runs that were judged on a validation split.
+        remarks: sentences about what could not be shown.
+    """
+
+    runs: list[Run]
+    measured: dict[str, Runs]
+    searched: list[Run] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, runs: list[Run]) -> "Book":
+        """Sort runs by protocol; the full one is always there, measured or not."""
+        searched = [run for run in runs if "validation" in changed_settings(run)]
+        tested = [run for run in runs if "validation" not in changed_settings(run)]
+        measured: dict[str, Runs] = {"": {}}
+        for (protocol, dataset, size, variant), group in by_row(tested).items():
+            measured.setdefault(protocol, {})[dataset, size, variant] = group
+        return cls(runs, measured, searched)
+
+    def parts(self, kind: str) -> Iterator[tuple[str, Runs, dict[str, Any]]]:
+        """(title's end, runs, published figures) of the full protocol, then of reduced ones."""
+        for protocol, runs in self.measured.items():
+            yield (f" (reduced protocol: {protocol})", runs, {}) if protocol else \
+                ("", runs, published.figures(kind))
+
+
+Builder = Callable[[Book], Iterator[Table]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with its tables.
+
+    Args:
+        note: what a reader must know, below the heading.
+        terms: (word of the tables, name of the measure or term that it stands for).
+    """
+
+    title: str
+    build: Builder
+    note: str = ""
+    terms: tuple[tuple[str, str], ...] = ()
+
+
+_SECTIONS: dict[str, Section] = {}
+
+
+def section(key: str, title: str, note: str = "", terms: tuple[tuple[str, str], ...] = (),
+            after: str | None = None) -> Callable[[Builder], Builder]:
+    """Decorator: a function from a book to tables becomes a section.
+
+    Args:
+        key: for `--only`.
+        after: the section that it follows; the last one unless given.
+    """
+
+    def decorate(build: Builder) -> Builder:
+        if key not in _SECTIONS:
+            order = list(_SECTIONS)
+            place = order.index(after) + 1 if after in order else len(order)
+            items = list(_SECTIONS.items())
+            items.insert(place, (key, Section(title, build, note, terms)))
+            _SECTIONS.clear()
+            _SECTIONS.update(items)
+        return build
+
+    return decorate
+
+
+def sections() -> dict[str, Section]:
+    """All sections by key, in the order of the page."""
+    return dict(_SECTIONS)

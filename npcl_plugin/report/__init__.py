@@ -1,0 +1,68 @@
+"""What the plugin adds to `experiments`: measures, figures, tables, the paper's own figures.
+
+Imported by the hook `npcl_plugin.add_experiments`; nothing else of the plugin needs `experiments`.
+"""
+import json
+from pathlib import Path
+
+from experiments import compact, identity, measures
+from experiments.sweeps import estimate
+from experiments.tables import published
+from experiments.tables.cost import cost
+from experiments.tables.rows import Row, add_rows
+from npcl_plugin.uncertainty.definitions import DEFINITIONS
+from npcl_plugin.uncertainty.measures import MEASURES
+
+PAPER = Path(__file__).parent / "paper.json"
+_FAMILY = ("npcl", "npcl-plus", "st-npcl", "anp", "np")
+_VARIANTS = {
+    ("npcl", "joint=1"): "joint_npcl", ("npcl", "joint=1 multitask=1"): "multitask_npcl",
+    ("np", "joint=1"): "joint_np", ("anp", "joint=1"): "joint_anp",
+    ("npcl", "head_inference=naive"): "naive_npcl", ("npcl", "noisy_context=1"): "noisy",
+    ("npcl", "delta=0 gamma=0"): "none", ("npcl", "delta=0"): "global",
+    ("npcl", "gamma=0"): "task", ("npcl", "alpha=0"): "no_alpha", ("npcl", "beta=0"): "no_beta",
+}
+
+
+def register() -> None:
+    """Make all of it known; the figures and tables register themselves when imported."""
+    from npcl_plugin.report import (  # noqa: F401
+        attention,
+        confidence,
+        cost_figures,
+        heads,
+        latents,
+        tables,
+    )
+
+    measures.register(*(
+        measures.headline_measure(m.name, m.label, m.definition, m.digits, m.better, m.compared)
+        for m in MEASURES if m.label))
+    measures.register(
+        measures.Measure("stored_numbers", "Stored numbers", DEFINITIONS["storage"],
+                         cost("storage", "stored").value, 0),
+        measures.Measure("stored_by_der", "DER would store", "The logits that DER keeps for the "
+                         "same buffer.", cost("storage", "der").value, 0))
+    measures.define(DEFINITIONS)
+    compact.KEPT["confidence"] = ("n_draws", "significance", "true_head")
+    published.register(json.loads(PAPER.read_text(encoding="utf-8")))
+    identity.VARIANTS.update(_VARIANTS)
+    identity.OWN_PROTOCOL += ["replay_size", "n_global", "warmup"]
+    add_rows(Row("joint_np", "joint NP"), Row("joint_anp", "joint ANP"),
+             Row("joint_npcl", "joint NPCL"), Row("multitask_npcl", "multitask NPCL"),
+             after="joint")
+    add_rows(Row("np", first=True), Row("anp", first=True), Row("st_npcl", first=True),
+             Row("naive_npcl", "naive NPCL"),
+             Row("noisy", "NPCL, noisy context", ablation=True),
+             Row("none", "NPCL without GR or TR", ablation=True),
+             Row("global", "NPCL, GR only", ablation=True),
+             Row("task", "NPCL, TR only", ablation=True),
+             Row("no_alpha", "NPCL, α = 0 (ours)", ablation=True),
+             Row("no_beta", "NPCL, β = 0 (ours)", ablation=True),
+             Row("npcl", first=True), Row("npcl_plus", first=True), after="derpp")
+    estimate.COSTS.update(dict.fromkeys(_FAMILY, _relative_cost))
+
+
+def _relative_cost(backbone: str) -> float:
+    """Beside ER: a few small layers, which an MLP feels most."""
+    return 4.0 if backbone == "mnistmlp" else 1.15
