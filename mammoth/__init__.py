@@ -7,10 +7,29 @@ notebook needs is offered here; each name is imported when it is used.
 import importlib
 import os
 import sys
+from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-if _HERE not in sys.path:
-    sys.path.insert(0, _HERE)
+_NAMES = ("backbone", "datasets", "models", "utils")
+
+
+def _claim_names() -> None:
+    """Make upstream's import names mean this folder, whatever the current folder has of its own.
+
+    Raises:
+        ImportError: another module of that name was imported before.
+    """
+    sys.path[:] = [_HERE, *(path for path in sys.path if path != _HERE)]
+    for name in _NAMES:
+        module = sys.modules.get(name)
+        places = [*getattr(module, "__path__", ()), getattr(module, "__file__", None) or ""]
+        if module is not None and not any(os.path.abspath(place).startswith(_HERE + os.sep)
+                                          for place in places):
+            raise ImportError(f"mammoth needs the import name `{name}`, which {places[0]} has "
+                              "already; import mammoth before it.")
+
+
+_claim_names()
 
 _OFFERED = {
     "asking": ("Answer", "Explanation", "load_model"),
@@ -30,7 +49,7 @@ _WHERE = {name: module for module, names in _OFFERED.items() for name in names}
 __all__ = sorted(_WHERE)
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     """Import an offered name from the module that defines it."""
     if name not in _WHERE:
         raise AttributeError(f"module `mammoth` has no attribute `{name}`")

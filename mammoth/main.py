@@ -73,7 +73,7 @@ def print_general_help(first: Namespace) -> None:
     from backbone import get_backbone_names
     from datasets import get_dataset_names
     from models import REGISTRY
-    from utils.parsing import general_parser
+    from utils.parsing import command_name, general_parser
 
     parser = general_parser()
     if first.model:
@@ -83,7 +83,7 @@ def print_general_help(first: Namespace) -> None:
                         ("datasets", get_dataset_names(names_only=True)),
                         ("backbones", get_backbone_names(names_only=True))):
         print(textwrap.fill(f"{kind}: {', '.join(names)}", 96, subsequent_indent="  "))
-    print("\nexample: main.py --model er --dataset seq-digits --buffer_size 200")
+    print(f"\nexample: {command_name()} --model er --dataset seq-digits --buffer_size 200")
 
 
 def complete_args(args: Namespace, dataset_class: type, origin: Any = None) -> None:

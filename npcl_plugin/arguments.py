@@ -81,7 +81,7 @@ def _add_sampling(parser: Any) -> None:
     add("--n_task", type=SIZE, default=1, help="draws of z^t for each z^G (paper: M = 1)")
     add("--context_per_class", type=SIZE, default=100,
         help="samples a class in the context dataset (paper: D_C^t, 100)")
-    add("--context_share", type=number(float, above=0, most=1), default=0.125,
+    add("--context_share", type=number(float, above=0, most=100), default=0.125,
         help="context batch ÷ target batch (paper: 1/8)")
     add("--eval_context", type=SIZE, help="rows of the buffer used as context in evaluation; "
                                          "default: all")

@@ -13,6 +13,7 @@ All settings are resolved here, before anything uses them. Weakest to strongest:
 """
 import argparse
 import copy
+import sys
 import textwrap
 from argparse import Namespace
 from collections.abc import Collection, Sequence
@@ -63,10 +64,15 @@ def _size_or_none(word: str) -> int | None:
     return int(word) if word.isdecimal() and len(word) < 20 else None
 
 
+def command_name() -> str:
+    """The command as it was called: `mammoth` where it is installed, else `main.py`."""
+    return "mammoth" if Path(sys.argv[0]).name == "mammoth" else "main.py"
+
+
 def general_parser() -> ArgumentParser:
     """The arguments that every run has."""
-    parser = ArgumentParser(prog="main.py", add_help=False,
-                            usage="main.py --model NAME --dataset NAME [arguments]",
+    parser = ArgumentParser(prog=command_name(), add_help=False,
+                            usage=f"{command_name()} --model NAME --dataset NAME [arguments]",
                             description="Train and evaluate a continual-learning method.")
     parser.add_argument("-h", "--help", action="help",
                         help="this page; with --model and --dataset also theirs")
@@ -97,8 +103,8 @@ class SettingsBuilder:
         self.dataset = first.dataset or inherited.get("dataset")
         if self.model is None or self.dataset is None:
             missing = "--model" if self.model is None else "--dataset"
-            raise UsageError(f"{missing} is needed, e.g. main.py --model er --dataset seq-digits "
-                             "--buffer_size 200; --help lists all.")
+            raise UsageError(f"{missing} is needed, e.g. {command_name()} --model er --dataset "
+                             "seq-digits --buffer_size 200; --help lists all.")
         self.features = first.features or inherited.get("features")
         self.dataset_class, own_args = get_dataset_class(
             Namespace(dataset=self.dataset, features=self.features), return_args=True)
