@@ -17,7 +17,7 @@ from typing import Any
 from npcl_plugin.contract import offer
 
 MODELS = {name: f"npcl_plugin.models.{name}"
-          for name in ("npcl", "st_npcl", "anp", "np", "npcl_plus")}
+          for name in ("npcl", "st_npcl", "anp", "np", "cnp", "npcl_plus")}
 BACKBONES = {name: "npcl_plugin.backbones"
              for name in ("npcl-resnet18", "npcl-reduced-resnet18", "npcl-mnistmlp")}
 

@@ -3,9 +3,17 @@
 Training on task t draws its context from D_C^t, a fixed number of samples a class chosen when
 the task begins; a replayed batch uses a part of itself, with every task represented.
 """
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+
+
+class Context(NamedTuple):
+    """Labelled samples as the neural process sees them."""
+
+    x: torch.Tensor  # (m, F) features
+    labels: torch.Tensor  # (m,)
+    tasks: torch.Tensor  # (m,)
 
 
 def rows_per_class(labels: torch.Tensor, count: int) -> torch.Tensor:

@@ -6,6 +6,7 @@ up when they are used, so importing the plugin costs nothing and pure parts work
 import importlib
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -75,6 +76,12 @@ def resolves_settings() -> bool:
 def resolver() -> ModuleType:
     """The harness's module that reads settings files; it needs nothing else of the harness."""
     return harness_file("settings")
+
+
+def evaluation_mode(net: Any) -> AbstractContextManager[None]:
+    """Every module in evaluation mode and no gradients for a while; afterwards as it was."""
+    mode: AbstractContextManager[None] = harness_file("evaluate").evaluation_mode(net)
+    return mode
 
 
 def number(kind: type, **bounds: float) -> Any:

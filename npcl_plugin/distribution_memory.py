@@ -25,11 +25,11 @@ class DistributionMemory(nn.Module):
         self.register_buffer("task_sd", torch.ones(n_tasks, size))
         self.register_buffer("recorded", torch.zeros(n_tasks, dtype=torch.bool))
 
-    def globally(self) -> Gaussian:
+    def global_latent(self) -> Gaussian:
         """batch ()."""
         return Gaussian(self.global_mean, self.global_sd)
 
-    def of_tasks(self, tasks: torch.Tensor) -> Gaussian:
+    def task_latents(self, tasks: torch.Tensor) -> Gaussian:
         """Numbers of tasks (P,) -> batch (P,)."""
         return Gaussian(self.task_mean[tasks], self.task_sd[tasks])
 
@@ -41,46 +41,41 @@ class DistributionMemory(nn.Module):
     @torch.no_grad()
     def record(self, averages: "RunningAverages") -> None:
         """Take over what a pass over the data measured."""
-        if averages.batches == 0:
-            return
-        if averages.globally is not None:
-            self.global_mean.copy_(averages.globally[0] / averages.batches)
-            self.global_sd.copy_(averages.globally[1] / averages.batches)
-        if averages.task is not None:
-            seen = averages.count > 0
-            count = averages.count[seen].unsqueeze(1)
-            self.task_mean[seen] = averages.task[0][seen] / count
-            self.task_sd[seen] = averages.task[1][seen] / count
-            self.recorded |= seen
+        if averages.batches:
+            pair = averages.global_sums / averages.batches
+            self.global_mean.copy_(pair[0])
+            self.global_sd.copy_(pair[1])
+        seen = averages.count > 0
+        count = averages.count[seen].unsqueeze(1)
+        self.task_mean[seen] = averages.task_sums[0, seen] / count
+        self.task_sd[seen] = averages.task_sums[1, seen] / count
+        self.recorded |= seen
 
 
 class RunningAverages:
     """Batch-wise averages of means and standard deviations during the end-of-task pass.
 
     Args:
-        n_tasks: T.
+        memory: where they go in the end.
         wanted: (W,) the tasks to record: those that are new.
     """
 
-    def __init__(self, n_tasks: int, wanted: torch.Tensor) -> None:
-        self.n_tasks, self.wanted = n_tasks, wanted
-        self.batches = 0
-        self.globally: torch.Tensor | None = None  # (2, O) sums
-        self.task: torch.Tensor | None = None  # (2, T, O) sums
-        self.count = torch.zeros(n_tasks, device=wanted.device)
+    def __init__(self, memory: DistributionMemory, wanted: torch.Tensor) -> None:
+        self.wanted, self.batches = wanted, 0
+        self.global_sums = torch.zeros_like(torch.stack((memory.global_mean, memory.global_sd)))
+        self.task_sums = torch.zeros_like(torch.stack((memory.task_mean, memory.task_sd)))
+        self.count = torch.zeros(len(memory.recorded), device=wanted.device)
 
-    def add(self, globally: Gaussian | None, of_tasks: Gaussian | None,
-            tasks: torch.Tensor) -> None:
-        """One batch: batch () and batch (N, T') distributions, the numbers of the T' tasks."""
-        self.batches += 1
-        if globally is not None:
-            pair = torch.stack((globally.mean, globally.sd))
-            self.globally = pair if self.globally is None else self.globally + pair
-        if of_tasks is None:
-            return
-        pair = torch.stack((of_tasks.mean, of_tasks.sd)).mean(1)
-        if self.task is None:
-            self.task = pair.new_zeros(2, self.n_tasks, pair.shape[-1])
-        new = torch.isin(tasks, self.wanted)
-        self.task[:, tasks[new]] += pair[:, new]  # (2, W, O)
-        self.count[tasks[new]] += 1
+    def add(self, global_latent: Gaussian, task_latents: Gaussian, tasks: torch.Tensor) -> None:
+        """One batch: batch () and batch (N, T') distributions, the numbers of the T' tasks.
+
+        A level without units leaves no trace.
+        """
+        if global_latent.size:
+            self.batches += 1
+            self.global_sums += torch.stack((global_latent.mean, global_latent.sd))
+        if task_latents.size:
+            new = torch.isin(tasks, self.wanted)
+            pair = torch.stack((task_latents.mean, task_latents.sd)).mean(1)  # (2, T', O)
+            self.task_sums[:, tasks[new]] += pair[:, new]
+            self.count[tasks[new]] += 1

@@ -26,9 +26,9 @@ class Gaussian:
         """One for each index of a dimension of the batch."""
         return tuple(map(Gaussian, self.mean.unbind(dim), self.sd.unbind(dim)))
 
-    def swap(self) -> "Gaussian":
-        """The first two dimensions of the batch exchanged."""
-        return Gaussian(self.mean.transpose(0, 1), self.sd.transpose(0, 1))
+    def unflatten(self, dim: int, sizes: tuple[int, ...]) -> "Gaussian":
+        """A dimension of the batch split into several."""
+        return Gaussian(self.mean.unflatten(dim, sizes), self.sd.unflatten(dim, sizes))
 
     @property
     def size(self) -> int:

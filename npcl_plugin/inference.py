@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import nn
 
-from npcl_plugin.gaussians import draw
-from npcl_plugin.layers.encoders import Summary
-from npcl_plugin.network import Draws, NPNetwork
+from npcl_plugin.context import Context
+from npcl_plugin.contract import evaluation_mode
+from npcl_plugin.network import NPNetwork
+from npcl_plugin.plan import Draws
 
 HeadInference = Literal["entropy", "mixture", "naive", "variance", "energy", "max_prob"]
 
@@ -79,37 +79,31 @@ def answer(logits: torch.Tensor, mode: HeadInference,
 
 
 class Prepared(NamedTuple):
-    """A context, ready to answer: z (S, T', O) of every head, what the targets attend to."""
+    """A context, ready to answer."""
 
-    z: torch.Tensor
-    summary: Summary | None
+    z: torch.Tensor  # (S, T', O) draws of every head
+    represent: Callable[[torch.Tensor], torch.Tensor]  # features (B, F) -> r (B, O)
 
 
 @torch.no_grad()
-def prepare(net: NPNetwork, context: tuple[torch.Tensor, ...] | None, draws: Draws,
-            seed: int) -> Prepared:
-    """Encode a context of features (m, F), labels (m,), tasks (m,); None if there is none.
+def prepare(net: NPNetwork, context: Context | None, draws: Draws, seed: int) -> Prepared:
+    """Encode a context; None if there is none.
 
     Heads without a sample in it are drawn from the distribution memory, a standard normal if
     nothing is recorded. The draws depend on `seed` only, never on a global generator.
     """
     generator = torch.Generator().manual_seed(seed)
-    count = draws.globally * draws.of_task
-    encoding = None if context is None else net.latent(*context)
-    summary = None if context is None else net.deterministic.summarise(*context[:2])
-    if not net.plan.has_task:
-        source = net.memory.globally() if encoding is None else encoding.globally
-        return Prepared(draw(source, count, generator).unsqueeze(1), summary)
-    all_heads = torch.arange(max(int(net.n_heads), 1), device=net.n_heads.device)
-    z = draw(net.memory.of_tasks(all_heads), count, generator)  # (S, T', O)
-    if encoding is not None:
-        _, present = net.sample_latents(encoding, draws, generator)
-        z[:, encoding.groups.tasks] = present
-    return Prepared(z, summary)
+    z = net.latent.recall(net.memory, max(int(net.n_heads), 1), draws, generator)  # (S, T', O)
+    if context is None:
+        return Prepared(z, lambda x: x.new_zeros(len(x), net.plan.latent_size))
+    encoding = net.latent(*context)
+    _, z[:, encoding.cells.tasks] = net.latent.sample(encoding, draws, generator)
+    summary = net.deterministic.summarise(context.x, context.labels)
+    return Prepared(z, lambda x: net.deterministic.attend(summary, x))
 
 
 class Predictor:
-    """The network with its buffer as context.
+    """The network with its buffer as context. Asking it changes nothing, here or in the network.
 
     Args:
         net: configured.
@@ -124,14 +118,14 @@ class Predictor:
 
     batch_size = 64  # larger ones leave the caches: ResNet-18 takes half as long again at 256
 
-    def __init__(self, net: NPNetwork, find_buffer: Callable[[], Any], normalise: Callable,
-                 draws: Draws, mode: HeadInference, seed: int,
-                 context_size: int | None = None) -> None:
+    def __init__(self, net: NPNetwork, find_buffer: Callable[[], Any],
+                 normalise: Callable[[torch.Tensor], torch.Tensor], *, draws: Draws,
+                 mode: HeadInference, seed: int, context_size: int | None = None) -> None:
         self.net, self.find_buffer, self.normalise = net, find_buffer, normalise
         self.draws, self.mode, self.seed = draws, mode, seed
         self.context_size = context_size
         self._tensors: list[torch.Tensor] = []  # of the network; listing them takes long
-        self._key: tuple | None = None
+        self._key: tuple[Any, ...] | None = None
         self._prepared: Prepared | None = None
 
     def forget(self) -> None:
@@ -153,11 +147,11 @@ class Predictor:
         key = (self._state(), draws, self.seed, self.context_size)
         if key != self._key or self._prepared is None:
             self._tensors = [*self.net.parameters(), *self.net.buffers()]
-            self._prepared = prepare(self.net, self._context(), draws, self.seed)
+            self._prepared = prepare(self.net, self.context(self.context_size), draws, self.seed)
             self._key = (self._state(), *key[1:])
         return self._prepared
 
-    def _state(self) -> tuple:
+    def _state(self) -> tuple[Any, ...]:
         """Changes whenever weights, statistics or buffer do: torch counts in-place writes."""
         first = next(self.net.parameters())
         buffer = self.find_buffer()
@@ -167,44 +161,31 @@ class Predictor:
                 buffer.num_seen_examples, *rows)
 
     @torch.no_grad()
-    def _context(self) -> tuple[torch.Tensor, ...] | None:
-        """Features, labels and tasks of the buffer's rows, in evaluation mode."""
+    def context(self, size: int | None = None) -> Context | None:
+        """The buffer as the network sees it in evaluation mode; None while it is empty.
+
+        Args:
+            size: this many random rows of it; all by default.
+        """
         buffer = self.find_buffer()
-        if buffer.is_empty():
+        if buffer.is_empty() or size == 0:
             return None
         device = next(self.net.parameters()).device
         rows = torch.arange(len(buffer))
-        if self.context_size is not None and self.context_size < len(rows):
+        if size is not None and size < len(rows):
             generator = torch.Generator().manual_seed(self.seed)
-            rows = torch.randperm(len(rows), generator=generator)[:self.context_size]
-        if not len(rows):
-            return None
+            rows = torch.randperm(len(rows), generator=generator)[:size]
         rows = rows.to(buffer.examples.device)
-        with evaluating(self.net):
+        with evaluation_mode(self.net):
             x = torch.cat([self.net.features(self.normalise(buffer.examples[part].to(device)))
                            for part in rows.split(self.batch_size)])  # (m, F)
-        tasks = buffer.task_labels[rows].to(device)
-        return x, buffer.labels[rows].to(device), tasks
+        return Context(x, buffer.labels[rows].to(device), buffer.task_labels[rows].to(device))
 
+    @torch.no_grad()
     def __call__(self, images: torch.Tensor, draws: Draws | None = None,
                  heads: torch.Tensor | None = None) -> Prediction:
         """Answer a batch of images (B, ...); see `answer` for `heads`."""
-        ready = self.prepared(draws)
-        x = self.net.features(images)  # (B, F)
-        r = self.net.deterministic.attend(ready.summary, x)  # (B, O)
-        return answer(self.net.decode(x, r, ready.z), self.mode, heads)
-
-
-class evaluating:  # noqa: N801  (used as a context manager)
-    """Modules in eval mode for a while; afterwards each flag is as it was."""
-
-    def __init__(self, net: nn.Module) -> None:
-        self.flags = [(module, module.training) for module in net.modules()]
-        self.net = net
-
-    def __enter__(self) -> None:
-        self.net.eval()
-
-    def __exit__(self, *error: object) -> None:
-        for module, training in self.flags:
-            module.training = training
+        with evaluation_mode(self.net):
+            ready = self.prepared(draws)
+            x = self.net.features(images)  # (B, F)
+            return answer(self.net.decode(x, ready.represent(x), ready.z), self.mode, heads)

@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from npcl_plugin.gaussians import Gaussian, js, kl
-from npcl_plugin.latents import Cells
+from npcl_plugin.layout import Cells
 
 # How divergences of K cells (tasks of sets) over O units become one number. `sum`: over tasks
 # and units. `sample`: over units, tasks weighted by their share of the samples, which is what
@@ -24,14 +24,8 @@ def cell_weights(cells: Cells, size: int, how: Reduction) -> torch.Tensor:
     """Weight of each cell's divergence (K,); sets count by their share of the targets."""
     share = cells.count / cells.count.sum()  # (K,)
     if how == "sum":
-        return set_shares(cells)[cells.sets]
+        return cells.set_share[cells.sets]
     return share / size if how == "mean" else share
-
-
-def set_shares(cells: Cells) -> torch.Tensor:
-    """Part of all targets that each set has, (G,)."""
-    counts = cells.count.new_zeros(cells.n_sets).index_add(0, cells.sets, cells.count)
-    return counts / cells.count.sum()
 
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -49,7 +43,7 @@ def task_divergence(posterior: Gaussian, prior: Gaussian, cells: Cells,
 def global_divergence(posterior: Gaussian, prior: Gaussian, cells: Cells,
                       how: Reduction) -> torch.Tensor:
     """D^G of equation 5; both batch (G,), sets weighted by their share of the targets."""
-    value = (kl(posterior, prior) * set_shares(cells)).sum()
+    value = (kl(posterior, prior) * cells.set_share).sum()
     return value / posterior.size if how == "mean" else value
 
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import torch
 
 from npcl_plugin import objective
-from npcl_plugin.network import NPNetwork, Plan, TrainingPass
+from npcl_plugin.network import NPNetwork, TrainingPass
+from npcl_plugin.plan import Plan
 
 
 class Targets(NamedTuple):
@@ -136,7 +137,7 @@ def cross_entropy(step: Step) -> torch.Tensor:
 def task_divergence(step: Step) -> torch.Tensor:
     """D^t of equation 5."""
     out = step.out
-    return objective.task_divergence(out.posterior_task, out.prior_task, out.cells,
+    return objective.task_divergence(out.task_posterior, out.task_prior, out.cells,
                                      step.args.divergence)
 
 
@@ -145,7 +146,7 @@ def task_divergence(step: Step) -> torch.Tensor:
 def global_divergence(step: Step) -> torch.Tensor:
     """D^G of equation 5."""
     out = step.out
-    return objective.global_divergence(out.posterior_global, out.prior_global, out.cells,
+    return objective.global_divergence(out.global_posterior, out.global_prior, out.cells,
                                        step.args.divergence)
 
 
@@ -177,8 +178,8 @@ def head_contrast(step: Step) -> torch.Tensor:
       help="weight of the global regulariser GR (paper: γ); 0 ablates it")
 def global_regulariser(step: Step) -> torch.Tensor:
     """Equation 6; the last set is the one with replay."""
-    return objective.global_regulariser(step.out.posterior_global[-1],
-                                        step.net.memory.globally(), step.args.divergence)
+    return objective.global_regulariser(step.out.global_posterior[-1],
+                                        step.net.memory.global_latent(), step.args.divergence)
 
 
 @term("tr", weight="delta", fits=lambda plan: plan.has_task,
@@ -187,6 +188,6 @@ def global_regulariser(step: Step) -> torch.Tensor:
 def task_regulariser(step: Step) -> torch.Tensor:
     """Equation 7, for past tasks among the replayed samples."""
     out, targets = step.out, step.targets
-    return objective.task_regulariser(out.posterior_task,
-                                      step.net.memory.of_tasks(out.cells.tasks), step.past,
+    return objective.task_regulariser(out.task_posterior,
+                                      step.net.memory.task_latents(out.cells.tasks), step.past,
                                       out.cells.count / targets.replayed, step.args.divergence)

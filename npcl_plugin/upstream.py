@@ -20,7 +20,7 @@ from npcl_plugin.settings import FOLDER, read_settings, resolved
 
 HERE = Path(__file__).resolve().parent
 _MARK = "# Written by `python -m npcl_plugin link`; `unlink` removes it."
-_CLASSES = {"npcl": "NPCL", "st_npcl": "STNPCL", "anp": "ANP", "np": "NP",
+_CLASSES = {"npcl": "NPCL", "st_npcl": "STNPCL", "anp": "ANP", "np": "NP", "cnp": "CNP",
             "npcl_plus": "NPCLPlus"}
 _STAND_IN = "torchvision.py"
 _FLAG_OF_HARNESS = ("lr", "batch_size", "n_epochs")

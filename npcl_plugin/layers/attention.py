@@ -3,18 +3,21 @@
 Without the LayerNorm after the residual sum training diverges within two tasks at the
 published learning rates.
 """
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from npcl_plugin.layers.stacked import StackedLayerNorm, StackedLinear
+from npcl_plugin.layout import Arrangement, Slots
+
+Projection = Callable[[torch.Tensor], torch.Tensor]
 
 
-def multi_head(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, heads: int,
-               mask: torch.Tensor | None = None) -> torch.Tensor:
-    """Scaled dot-product attention of `heads` equal parts of the last dimension.
+def multi_head(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *,
+               n_attention_heads: int, mask: torch.Tensor | None = None) -> torch.Tensor:
+    """Scaled dot-product attention of equal parts of the last dimension.
 
     Args:
         query: (G, n, O); G groups attend separately.
@@ -25,11 +28,24 @@ def multi_head(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, head
         (G, n, O)
     """
     def split(x: torch.Tensor) -> torch.Tensor:
-        return x.unflatten(-1, (heads, -1)).transpose(1, 2)  # (G, heads, n, O / heads)
+        return x.unflatten(-1, (n_attention_heads, -1)).transpose(1, 2)  # (G, heads, n, O / heads)
 
     allowed = None if mask is None else mask.unsqueeze(1)
     mixed = F.scaled_dot_product_attention(split(query), split(key), split(value), allowed)
     return mixed.transpose(1, 2).flatten(-2)
+
+
+def attend_among(rows: torch.Tensor, arrangement: Arrangement, *, project: Projection,
+                 out: Projection, n_attention_heads: int) -> torch.Tensor:
+    """What rows (R, O) learn from those that they meet, before residual and normalisation.
+
+    Args:
+        project: query, key and value in one product, (R, O) -> (R, 3 O).
+        out: of the mixed values, (R, O) -> (R, O).
+    """
+    query, key, value = arrangement.arrange(project(rows)).chunk(3, dim=-1)
+    return out(arrangement.restore(multi_head(query, key, value, mask=arrangement.mask,
+                                              n_attention_heads=n_attention_heads)))
 
 
 class CrossAttention(nn.Module):
@@ -39,13 +55,13 @@ class CrossAttention(nn.Module):
 
     Args:
         size: O, of values and result.
-        heads: number of heads; divides O.
+        n_attention_heads: divides O.
         n_query: input size of queries and keys.
     """
 
-    def __init__(self, size: int, heads: int, n_query: int) -> None:
+    def __init__(self, size: int, n_attention_heads: int, n_query: int) -> None:
         super().__init__()
-        self.heads = heads
+        self.n_attention_heads = n_attention_heads
         self.query = nn.Linear(n_query, size)
         self.key = nn.Linear(n_query, size)
         self.value = nn.Linear(size, size)
@@ -63,22 +79,21 @@ class CrossAttention(nn.Module):
     def attend(self, queries: torch.Tensor, prepared: tuple[torch.Tensor, torch.Tensor],
                mask: torch.Tensor | None = None) -> torch.Tensor:
         """Queries (n, n_query) against prepared keys and values -> (n, O); mask (n, m)."""
-        query = self.query(queries)
+        query: torch.Tensor = self.query(queries)
         key, value = prepared
-        mixed = multi_head(query[None], key[None], value[None], self.heads,
-                           None if mask is None else mask[None])[0]
-        return self.norm(query + self.out(mixed))
+        mixed = multi_head(query[None], key[None], value[None],
+                           n_attention_heads=self.n_attention_heads,
+                           mask=None if mask is None else mask[None])[0]
+        return F.layer_norm(query + self.out(mixed), query.shape[-1:], self.norm.weight,
+                            self.norm.bias)
 
 
 class SelfAttention(nn.Module):
-    """CA(s, s, s) of the paper: rows attend to each other, in G groups that never meet.
+    """CA(s, s, s) of the paper: rows attend to each other, all with the same layers."""
 
-    Query, key and value are one product.
-    """
-
-    def __init__(self, size: int, heads: int) -> None:
+    def __init__(self, size: int, n_attention_heads: int) -> None:
         super().__init__()
-        self.heads = heads
+        self.n_attention_heads = n_attention_heads
         self.project = nn.Linear(size, 3 * size)
         self.out = nn.Linear(size, size)
         self.norm = nn.LayerNorm(size)
@@ -87,44 +102,43 @@ class SelfAttention(nn.Module):
         for layer in (self.project, self.out):
             nn.init.zeros_(layer.bias)
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """(G, n, O) -> (G, n, O); mask (G, n, n), False where a row must not see another."""
-        query, key, value = self.project(x).chunk(3, dim=-1)
-        return self.norm(x + self.out(multi_head(query, key, value, self.heads, mask)))
+    def forward(self, rows: torch.Tensor, arrangement: Arrangement) -> torch.Tensor:
+        """(R, O) -> (R, O)."""
+        mixed = attend_among(rows, arrangement, project=self.project, out=self.out,
+                             n_attention_heads=self.n_attention_heads)
+        return F.layer_norm(rows + mixed, rows.shape[-1:], self.norm.weight, self.norm.bias)
 
 
 class TaskwiseSelfAttention(nn.Module):
-    """SA^t of the paper for all tasks at once: each task's rows attend to each other only.
+    """SA^t of the paper for all tasks at once, each with layers of its own.
 
     Args:
         count: T.
         size: O.
-        heads: number of heads.
+        n_attention_heads: divides O.
     """
 
-    def __init__(self, count: int, size: int, heads: int) -> None:
+    def __init__(self, count: int, size: int, n_attention_heads: int) -> None:
         super().__init__()
-        self.heads = heads
-        self.project = StackedLinear(count, size, 3 * size)  # query, key and value in one product
+        self.n_attention_heads = n_attention_heads
+        self.project = StackedLinear(count, size, 3 * size)
         self.out = StackedLinear(count, size, size)
         self.norm = StackedLayerNorm(count, size)
         self.project.initialise(size, size)  # three layers, not one wide one
 
-    def forward(self, rows: torch.Tensor, groups: Any,
-                mask: torch.Tensor | None = None) -> torch.Tensor:
-        """Rows (B, O), sorted into tasks by `groups`; the result is packed, (T', n_max, O).
+    def forward(self, rows: torch.Tensor, arrangement: Arrangement, slots: Slots) -> torch.Tensor:
+        """(R, O) -> (R, O); `slots` say whose layers each row goes through."""
+        packed = slots.pack(rows)  # (slots, width, O)
+        mixed = attend_among(
+            rows, arrangement, n_attention_heads=self.n_attention_heads,
+            project=lambda _: slots.unpack(self.project(packed, slots.tasks)),
+            out=lambda values: self.out(slots.pack(values), slots.tasks))
+        return slots.unpack(self.norm(packed + mixed, slots.tasks))
 
-        Args:
-            mask: (G, n, n), B = G n, which rows of each of G sets may meet; then only the
-                projections are packed by task, which is cheaper where tasks are so unequal that
-                packed attention would be mostly padding. By default all rows of a task meet.
-        """
-        packed, tasks = groups.pack(rows), groups.tasks
-        projected = self.project(packed, tasks)  # (T', n_max, 3 O)
-        if mask is None:
-            padding = groups.mask.unsqueeze(1) if len(tasks) > 1 else None  # one fills its places
-            mixed = multi_head(*projected.chunk(3, dim=-1), self.heads, padding)
-        else:
-            apart = groups.unpack(projected).unflatten(0, mask.shape[:2])  # (G, n, 3 O)
-            mixed = groups.pack(multi_head(*apart.chunk(3, dim=-1), self.heads, mask).flatten(0, 1))
-        return self.norm(packed + self.out(mixed, tasks), tasks)
+
+class Unmixed(nn.Module):
+    """In the place of an attention: every row stays what it is."""
+
+    def forward(self, rows: torch.Tensor, *layout: object) -> torch.Tensor:
+        """(R, O) -> (R, O)."""
+        return rows

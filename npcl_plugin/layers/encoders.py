@@ -6,9 +6,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from npcl_plugin.layers.attention import CrossAttention, SelfAttention
+from npcl_plugin.layout import InPlace
 
 
-def mlp(n_in: int, n_hidden: int, n_out: int, depth: int, norm: bool) -> nn.Sequential:
+def mlp(n_in: int, n_hidden: int, n_out: int, *, depth: int, norm: bool) -> nn.Sequential:
     """`depth` hidden layers (linear, [LayerNorm], ReLU) and a linear output, Xavier weights."""
     layers: list[nn.Module] = []
     for _ in range(depth):
@@ -23,15 +24,16 @@ def mlp(n_in: int, n_hidden: int, n_out: int, depth: int, norm: bool) -> nn.Sequ
     return nn.Sequential(*layers)
 
 
-def same(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    """(n,), (m,) -> (n, m): whether two rows belong together."""
-    return first.unsqueeze(1) == second
+class Zeros(nn.Module):
+    """In the place of a layer whose input does not exist: zeros of some width."""
 
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
 
-def mean_by(rows: torch.Tensor, owner: torch.Tensor, count: int) -> torch.Tensor:
-    """Mean of the rows (n, O) of each of `count` owners (n,), 0 without any: (count, O)."""
-    sums = rows.new_zeros(count, rows.shape[1]).index_add(0, owner, rows)
-    return sums / owner.bincount(minlength=count).clamp_min(1).unsqueeze(1)
+    def forward(self, x: torch.Tensor, *others: object) -> torch.Tensor:
+        """(..., n) -> (..., width)."""
+        return x.new_zeros(*x.shape[:-1], self.width)
 
 
 class SampleEncoder(nn.Module):
@@ -44,69 +46,87 @@ class SampleEncoder(nn.Module):
         depth, norm: see `mlp`.
     """
 
-    def __init__(self, n_features: int, n_classes: int, size: int, depth: int,
+    def __init__(self, n_features: int, n_classes: int, size: int, *, depth: int,
                  norm: bool) -> None:
         super().__init__()
         self.n_classes = n_classes
-        self.project = mlp(n_features + n_classes, size, size, depth, norm)
+        self.project = mlp(n_features + n_classes, size, size, depth=depth, norm=norm)
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Features (B, F), labels (B,) -> (B, O)."""
         onehot = F.one_hot(labels, self.n_classes).to(x.dtype)  # (B, C)
-        return self.project(torch.cat((x, onehot), dim=1))
+        found: torch.Tensor = self.project(torch.cat((x, onehot), dim=1))
+        return found
 
 
 class Summary(NamedTuple):
-    """What the deterministic path keeps of a context: keys and values, or their mean."""
+    """What the deterministic path keeps of a context."""
 
-    keys: torch.Tensor | None  # (m, O), None without attention
-    values: torch.Tensor  # (m, O), or (1, O) without attention
+    keys: torch.Tensor  # (m, O) projected; without attention (G, 0)
+    values: torch.Tensor  # (m, O) projected; without attention the mean of each set, (G, O)
+    sets: torch.Tensor | None  # (m,) the set of each row, where there are several
 
 
-class DeterministicEncoder(nn.Module):
+class AttentivePath(nn.Module):
     """r_* of the paper, appendix C: what the context says about a target.
 
     Args:
         encoder: a SampleEncoder of its own.
         n_features: F.
         size: O.
-        heads: of the attention.
-        attention: False for `np`, which takes the mean instead.
+        n_attention_heads: divides O.
     """
 
-    def __init__(self, encoder: SampleEncoder, n_features: int, size: int, heads: int,
-                 attention: bool) -> None:
+    def __init__(self, encoder: SampleEncoder, n_features: int, size: int,
+                 n_attention_heads: int) -> None:
         super().__init__()
-        self.size = size
         self.encoder = encoder
-        self.self_attention = SelfAttention(size, heads) if attention else None
-        self.cross_attention = CrossAttention(size, heads, n_features) if attention else None
+        self.self_attention = SelfAttention(size, n_attention_heads)
+        self.cross_attention = CrossAttention(size, n_attention_heads, n_features)
 
     def summarise(self, x: torch.Tensor, labels: torch.Tensor,
-                  sets: torch.Tensor | None = None, count: int = 1) -> Summary:
+                  sets: torch.Tensor | None = None) -> Summary:
         """Context (m, F), (m,) -> what every target is answered from; does not see targets.
 
         Args:
-            sets: (m,) which of `count` separate contexts a row belongs to; one by default.
+            sets: (m,) which of several separate contexts a row belongs to; one by default.
         """
+        mask = None if sets is None else same(sets, sets)[None]
+        rows = self.self_attention(self.encoder(x, labels), InPlace(1, mask))  # (m, O)
+        return Summary(*self.cross_attention.prepare(x, rows), sets)
+
+    def attend(self, summary: Summary, x: torch.Tensor,
+               sets: torch.Tensor | None = None) -> torch.Tensor:
+        """Targets (B, F) -> (B, O); `sets` (B,) as in the summary."""
+        mask = None if sets is None or summary.sets is None else same(sets, summary.sets)
+        return self.cross_attention.attend(x, (summary.keys, summary.values), mask)
+
+
+class MeanPath(nn.Module):
+    """In the place of the attentive path: every target gets the mean over the context."""
+
+    def __init__(self, encoder: SampleEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def summarise(self, x: torch.Tensor, labels: torch.Tensor,
+                  sets: torch.Tensor | None = None) -> Summary:
+        """Context (m, F), (m,) -> the mean of each set."""
         rows = self.encoder(x, labels)  # (m, O)
-        if self.self_attention is None:
-            return Summary(None, rows.mean(0, keepdim=True) if sets is None
-                           else mean_by(rows, sets, count))
-        rows = self.self_attention(rows[None], None if sets is None else same(sets, sets)[None])[0]
-        return Summary(*self.cross_attention.prepare(x, rows))
+        if sets is None:
+            values = rows.mean(0, keepdim=True)
+        else:
+            mine = F.one_hot(sets).to(rows.dtype).t()  # (G, m)
+            values = mine @ rows / mine.sum(1, keepdim=True)
+        return Summary(values[:, :0], values, sets)
 
-    def attend(self, summary: Summary | None, x: torch.Tensor,
-               sets: torch.Tensor | None = None,
-               context_sets: torch.Tensor | None = None) -> torch.Tensor:
-        """Targets (B, F) -> (B, O); zero where there is no context at all.
+    def attend(self, summary: Summary, x: torch.Tensor,
+               sets: torch.Tensor | None = None) -> torch.Tensor:
+        """Targets (B, F) -> (B, O); `sets` (B,) as in the summary."""
+        return summary.values.expand(len(x), -1) if sets is None \
+            else summary.values.index_select(0, sets)
 
-        Args:
-            sets, context_sets: (B,), (m,) the set of each target and context row, if several.
-        """
-        if summary is None:
-            return x.new_zeros(len(x), self.size)
-        if self.cross_attention is None:
-            return summary.values.expand(len(x), -1) if sets is None else summary.values[sets]
-        mask = None if sets is None else same(sets, context_sets)
-        return self.cross_attention.attend(x, summary, mask)
+
+def same(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """(n,), (m,) -> (n, m): whether two rows belong together."""
+    return first.unsqueeze(1) == second

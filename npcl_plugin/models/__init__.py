@@ -1,1 +1,1 @@
-"""The five methods: `npcl` and four thin relatives."""
+"""The six methods: `npcl` and five thin relatives."""

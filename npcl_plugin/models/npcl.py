@@ -20,13 +20,15 @@ from npcl_plugin.contract import (
     Buffer,
     ContinualModel,
     apply_transform,
+    evaluation_mode,
     register_model,
     resolves_settings,
     usage_error,
 )
 from npcl_plugin.distribution_memory import RunningAverages
-from npcl_plugin.inference import Prediction, Predictor, evaluating
-from npcl_plugin.network import Draws, NPNetwork, Plan
+from npcl_plugin.inference import Prediction, Predictor
+from npcl_plugin.network import NPNetwork
+from npcl_plugin.plan import Draws, Plan
 from npcl_plugin.settings import complete
 from npcl_plugin.tasks import class_ends, task_ids_of, tasks_of
 from npcl_plugin.terms import Loss, Step, Targets
@@ -61,9 +63,10 @@ class NPCL(ContinualModel):
         n_heads = 1 if not self.HAS_TASK else len(ends) if ends else dataset.N_TASKS
         net = backbone if isinstance(backbone, NPNetwork) else NPNetwork(backbone)
         net.configure(Plan(
-            n_heads, dataset.N_CLASSES, args.latent_size, args.np_depth, bool(args.np_norm),
-            args.attention_heads, self.HAS_GLOBAL, self.HAS_TASK, self.ATTENTION,
-            bool(args.residual_decoder), args.decoder_depth))
+            n_tasks=n_heads, n_classes=dataset.N_CLASSES, latent_size=args.latent_size,
+            depth=args.np_depth, norm=bool(args.np_norm), n_attention_heads=args.attention_heads,
+            has_global=self.HAS_GLOBAL, has_task=self.HAS_TASK, attention=self.ATTENTION,
+            residual_decoder=bool(args.residual_decoder), decoder_depth=args.decoder_depth))
         super().__init__(net, loss, args, transform, dataset)
         self.class_ends = ends
         self.objective = Loss(args, net.plan)
@@ -71,8 +74,9 @@ class NPCL(ContinualModel):
         self.buffer = Buffer(args.buffer_size, device="cpu")
         self.context = ContextSet()
         self.predictor = Predictor(
-            net, lambda: self.buffer, self.normalise, Draws(args.n_global_eval, args.n_task),
-            args.head_inference, int(args.seed or 0), args.eval_context)
+            net, lambda: self.buffer, self.normalise, mode=args.head_inference,
+            draws=Draws(args.n_global_eval, args.n_task), seed=int(args.seed or 0),
+            context_size=args.eval_context)
 
     def begin_task(self, dataset: Any) -> None:
         """Choose D_C^t; the new task's head takes part in inference from now on."""
@@ -86,9 +90,10 @@ class NPCL(ContinualModel):
         args = self.args
         targets = self.gather(inputs, labels, task_ids)
         out = self.net.training_pass(
-            targets.x, targets.labels, targets.tasks, targets.context,
-            Draws(args.n_global, args.n_task), targets.sets, args.latents_from == "context",
-            int(self.net.n_heads) if args.noisy_context else 0)
+            targets.x, targets.labels, targets.tasks, context=targets.context,
+            draws=Draws(args.n_global, args.n_task), sets=targets.sets,
+            from_context=args.latents_from == "context",
+            n_misdirected=int(self.net.n_heads) if args.noisy_context else 0)
         values = self.descend(*self.objective(Step(self.net, args, targets, out,
                                                    self.current_task)))
         stored = {}
@@ -140,9 +145,9 @@ class NPCL(ContinualModel):
         if self.task_iteration == 0:  # nothing was learned (--start_from, --inference_only)
             return
         new = range(len(self.class_ends)) if self.class_ends else [self.current_task]
-        averages = RunningAverages(self.net.plan.n_tasks, torch.tensor(new, device=self.device))
+        averages = RunningAverages(self.net.memory, torch.tensor(new, device=self.device))
         loader = dataset.train_loader
-        with evaluating(self.net):
+        with evaluation_mode(self.net):
             for i, batch in enumerate(loader):
                 if self.args.debug_mode and i > self.get_debug_iters():
                     break
@@ -167,8 +172,8 @@ class NPCL(ContinualModel):
             tasks = torch.cat((tasks, replay[-1]))
         encoding = self.net.latent(self.net.features(images), labels, tasks)
         draws = Draws(self.args.n_global, self.args.n_task)
-        of_tasks, _ = self.net.sample_latents(encoding, draws)
-        averages.add(encoding.globally, of_tasks, encoding.groups.tasks)
+        task_latents, _ = self.net.latent.sample(encoding, draws)
+        averages.add(encoding.global_latents[0, 0], task_latents, encoding.cells.tasks)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Log-probabilities (B, C) of the head that answers."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from npcl_plugin.uncertainty.np_context import Context
+from npcl_plugin.context import Context
 from npcl_plugin.uncertainty.predictions import batches, evenly_spaced
 
 TOP = 15
@@ -17,12 +17,13 @@ BLOCKS = 40
 
 def has_attention(model: Any) -> bool:
     """Whether the model attends at all (`np` takes the mean)."""
-    return model.net.deterministic.cross_attention is not None
+    return bool(model.net.plan.attention)
 
 
-def weights(query: torch.Tensor, key: torch.Tensor, heads: int) -> torch.Tensor:
-    """Attention of projected queries (n, O) to keys (m, O), mean over heads: (n, m)."""
-    query, key = (rows.unflatten(-1, (heads, -1)).transpose(0, 1) for rows in (query, key))
+def weights(query: torch.Tensor, key: torch.Tensor, n_attention_heads: int) -> torch.Tensor:
+    """Attention of projected queries (n, O) to keys (m, O), mean over its heads: (n, m)."""
+    query, key = (rows.unflatten(-1, (n_attention_heads, -1)).transpose(0, 1)
+                  for rows in (query, key))
     scaled = query @ key.transpose(1, 2) / query.shape[-1] ** 0.5  # (heads, n, m)
     return scaled.softmax(-1).mean(0)
 
@@ -31,7 +32,7 @@ def weights(query: torch.Tensor, key: torch.Tensor, heads: int) -> torch.Tensor:
 def query_weights(model: Any, features: torch.Tensor, context: Context) -> torch.Tensor:
     """Cross-attention of targets' features (n, F) to the context: (n, m)."""
     layer = model.net.deterministic.cross_attention
-    return weights(layer.query(features), layer.key(context.x), layer.heads)
+    return weights(layer.query(features), layer.key(context.x), layer.n_attention_heads)
 
 
 @torch.no_grad()
@@ -40,7 +41,7 @@ def self_weights(model: Any, context: Context) -> torch.Tensor:
     path = model.net.deterministic
     rows = path.encoder(context.x, context.labels)
     query, key, _ = path.self_attention.project(rows).chunk(3, dim=-1)
-    return weights(query, key, path.self_attention.heads)
+    return weights(query, key, path.self_attention.n_attention_heads)
 
 
 def own_share(attention: torch.Tensor, tasks: torch.Tensor,

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from npcl_plugin.inference import answer as combine
-from npcl_plugin.network import Draws
+from npcl_plugin.plan import Draws
 from npcl_plugin.uncertainty.np_context import head_count
 from npcl_plugin.uncertainty.predictions import is_np
 
@@ -103,9 +103,9 @@ def by_context(model: Any, targets: Targets, n_seen: int) -> dict[str, list]:
 def by_draws(model: Any, targets: Targets, n_seen: int) -> dict[str, Any]:
     """Accuracy and time for numbers of draws N and M: matrices [N][M]."""
     accuracy, taken = np.zeros((2, len(N_DRAWS), len(M_DRAWS)))
-    for i, globally in enumerate(N_DRAWS):
-        for j, of_task in enumerate(M_DRAWS):
-            probs, taken[i, j] = _timed(model, targets, Draws(globally, of_task))
+    for i, n_global in enumerate(N_DRAWS):
+        for j, n_task in enumerate(M_DRAWS):
+            probs, taken[i, j] = _timed(model, targets, Draws(n_global, n_task))
             accuracy[i, j] = _accuracy(probs, targets.labels, n_seen)
     model.predictor.forget()
     return {"N": list(N_DRAWS), "M": list(M_DRAWS), "accuracy": accuracy, "seconds": taken}
@@ -113,14 +113,14 @@ def by_draws(model: Any, targets: Targets, n_seen: int) -> dict[str, Any]:
 
 def _timed(model: Any, targets: Targets, draws: Draws) -> tuple[torch.Tensor, float]:
     """Probabilities (n, C) as `model.predict` gives them, and the time from images to them."""
-    net, numbers = model.net, draws.globally * draws.of_task * model.net.plan.n_classes
+    net, numbers = model.net, draws.total * model.net.plan.n_classes
     size = int(min(256, max(8, _LARGEST // (numbers * head_count(model)))))
 
     def probabilities() -> torch.Tensor:
         model.predictor.forget()
         ready = model.predictor.prepared(draws)
         return torch.cat([
-            combine(net.decode(x, net.deterministic.attend(ready.summary, x), ready.z),
+            combine(net.decode(x, ready.represent(x), ready.z),
                     model.predictor.mode).probs for x in targets.features.split(size)])
 
     probs, seconds = cpu_seconds(probabilities)

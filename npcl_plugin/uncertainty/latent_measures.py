@@ -6,8 +6,8 @@ ACTIVE = 0.01  # nats; a unit whose KL is below it says nothing
 
 def l1_norms(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Of `distributions`: `global_mean`, `global_sd` () and `task_mean`, `task_sd` (H,)."""
-    globally, of_tasks = (np.abs(values[name]).sum(-1) for name in ("now_global", "now_task"))
-    return {"global_mean": globally[0], "global_sd": globally[1],
+    of_global, of_tasks = (np.abs(values[name]).sum(-1) for name in ("now_global", "now_task"))
+    return {"global_mean": of_global[0], "global_sd": of_global[1],
             "task_mean": of_tasks[0], "task_sd": of_tasks[1]}
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch.distributions import Normal, kl_divergence
 
+from npcl_plugin.context import Context
 from npcl_plugin.gaussians import Gaussian
 from npcl_plugin.latents import Encoding
-from npcl_plugin.network import Draws
-from npcl_plugin.uncertainty.np_context import Context, head_count, thinned
+from npcl_plugin.plan import Draws
+from npcl_plugin.uncertainty.np_context import head_count, thinned
 
 
 def _pair(distribution: Gaussian) -> torch.Tensor:
@@ -19,17 +20,13 @@ def _pair(distribution: Gaussian) -> torch.Tensor:
     return torch.stack((distribution.mean, distribution.sd))
 
 
-def _task_latents(model: Any, encoding: Encoding,
-                  z_global: torch.Tensor | None) -> torch.Tensor | None:
-    """(2, N, T', O), or None without task latents."""
-    of_tasks = model.net.latent.of_tasks(encoding, z_global)
-    return None if of_tasks is None else _pair(of_tasks)
-
-
-def _z_global(model: Any, encoding: Encoding) -> torch.Tensor | None:
+def _z_global(model: Any, encoding: Encoding) -> torch.Tensor:
+    """The draws of z^G that an evaluation makes, (N, 1, O)."""
     generator = torch.Generator().manual_seed(model.predictor.seed)
     draws = Draws(model.args.n_global_eval, model.args.n_task)
-    return model.net.draw_global(encoding.globally, draws, generator)
+    found: torch.Tensor = model.net.latent.global_latent.sample(encoding.global_latents[0], draws,
+                                                                generator)
+    return found
 
 
 @torch.no_grad()
@@ -38,16 +35,16 @@ def distributions(model: Any, context: Context) -> dict[str, np.ndarray]:
 
     A part that the model does not have, and heads without a row in the buffer, are NaN.
     """
-    encoding = model.net.latent(*context)
-    size, heads = model.net.plan.size, head_count(model)
-    globally = np.full((2, size), np.nan)
-    if encoding.globally is not None:
-        globally = _pair(encoding.globally).cpu().numpy()
-    of_tasks = np.full((2, heads, size), np.nan)
-    pair = _task_latents(model, encoding, _z_global(model, encoding))
-    if pair is not None:
-        of_tasks[:, encoding.groups.tasks.cpu().numpy()] = pair.mean(1).cpu().numpy()
-    return {"now_global": globally, "now_task": of_tasks}
+    plan, latent = model.net.plan, model.net.latent
+    encoding = latent(*context)
+    of_global = np.full((2, plan.latent_size), np.nan)
+    of_tasks = np.full((2, head_count(model), plan.latent_size), np.nan)
+    if plan.has_global:
+        of_global = _pair(encoding.global_latents[0, 0]).cpu().numpy()
+    if plan.has_task:
+        pair = _pair(latent.conditional(encoding, _z_global(model, encoding))[0])  # (2, N, K, O)
+        of_tasks[:, encoding.cells.tasks.cpu().numpy()] = pair.mean(1).cpu().numpy()
+    return {"now_global": of_global, "now_task": of_tasks}
 
 
 def stored(model: Any) -> dict[str, np.ndarray]:
@@ -66,18 +63,19 @@ def unit_kl(model: Any, context: Context) -> dict[str, np.ndarray]:
     The posterior is q(z | buffer), the prior q(z | C) with C an evenly spaced `context_share`
     of every task's rows, as in training; the mean over draws of z^G. NaN as in `distributions`.
     """
+    plan, latent = model.net.plan, model.net.latent
     rows = thinned(context.tasks, model.args.context_share)
-    whole = model.net.latent(*context)
-    part = model.net.latent(*(values[rows] for values in context))
-    size = model.net.plan.size
-    of_global, of_task = np.full(size, np.nan), np.full((head_count(model), size), np.nan)
-    if whole.globally is not None:
-        of_global = _kl(_pair(whole.globally), _pair(part.globally)).cpu().numpy()
-    z_global = _z_global(model, whole)
-    posterior, prior = (_task_latents(model, encoding, z_global) for encoding in (whole, part))
-    if posterior is not None:
-        present = whole.groups.tasks.cpu().numpy()
-        of_task[present] = _kl(posterior, prior).mean(0).cpu().numpy()
+    whole, part = latent(*context), latent(*(values[rows] for values in context))
+    of_global = np.full(plan.latent_size, np.nan)
+    of_task = np.full((head_count(model), plan.latent_size), np.nan)
+    if plan.has_global:
+        of_global = _kl(*(_pair(encoding.global_latents[0, 0])
+                          for encoding in (whole, part))).cpu().numpy()
+    if plan.has_task:
+        z_global = _z_global(model, whole)
+        posterior, prior = (_pair(latent.conditional(encoding, z_global)[0])
+                            for encoding in (whole, part))
+        of_task[whole.cells.tasks.cpu().numpy()] = _kl(posterior, prior).mean(0).cpu().numpy()
     return {"kl_global": of_global, "kl_task": of_task}
 
 

@@ -1,33 +1,7 @@
-"""The NP family's buffer as its networks see it, for the analyses of latents and attention."""
-from typing import Any, NamedTuple
+"""Rows and heads of the NP family, for the analyses of latents and attention."""
+from typing import Any
 
 import torch
-
-from npcl_plugin.inference import evaluating
-
-_BATCH = 256
-
-
-class Context(NamedTuple):
-    """Features, labels and tasks of all rows of the buffer."""
-
-    x: torch.Tensor  # (m, F)
-    labels: torch.Tensor  # (m,)
-    tasks: torch.Tensor  # (m,)
-
-
-@torch.no_grad()
-def context_of(model: Any) -> Context | None:
-    """The whole buffer in evaluation mode; None while it is empty."""
-    buffer = model.buffer
-    if buffer.is_empty():
-        return None
-    count = len(buffer)
-    with evaluating(model.net):
-        x = torch.cat([model.net.features(model.normalise(part.to(model.device)))
-                       for part in buffer.examples[:count].split(_BATCH)])
-    return Context(x, buffer.labels[:count].to(model.device),
-                   buffer.task_labels[:count].to(model.device))
 
 
 def thinned(tasks: torch.Tensor, share: float) -> torch.Tensor:

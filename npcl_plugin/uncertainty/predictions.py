@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from npcl_plugin.inference import Prediction
-from npcl_plugin.network import Draws
+from npcl_plugin.plan import Draws
 from npcl_plugin.uncertainty.confidence import instance_values
 from npcl_plugin.uncertainty.novelty import variances
 from npcl_plugin.uncertainty.np_context import head_count
@@ -86,7 +86,7 @@ def head_arrays(model: Any, data: Any, rows: torch.Tensor, draws: Draws, n_seen:
         true_heads: (n,) head of each row's task; None for novel data, which has none. With it
             `differences` (n, S) between the two most predicted classes are there too.
     """
-    numbers = head_count(model) * draws.globally * draws.of_task * model.net.plan.n_classes
+    numbers = head_count(model) * draws.total * model.net.plan.n_classes
     size = int(min(BATCH, max(16, _LARGEST // numbers)))
     parts: list[dict[str, np.ndarray]] = []
     done = 0

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 
 from npcl_plugin.contract import usage_error
-from npcl_plugin.network import Draws
+from npcl_plugin.plan import Draws
 from npcl_plugin.tasks import tasks_of
 from npcl_plugin.uncertainty import attention, cost, predictions
 from npcl_plugin.uncertainty.files import FOLDER, load_arrays, save_arrays, save_json
 from npcl_plugin.uncertainty.latent_measures import l1_norms
 from npcl_plugin.uncertainty.latent_records import distributions, stored, unit_kl
 from npcl_plugin.uncertainty.novel_data import Novel, novel_for
-from npcl_plugin.uncertainty.np_context import context_of, head_count
+from npcl_plugin.uncertainty.np_context import head_count
 from npcl_plugin.uncertainty.predictions import evenly_spaced, is_np
 from npcl_plugin.uncertainty.printing import describe
 from npcl_plugin.uncertainty.summary import write_summary
@@ -47,7 +47,7 @@ class Recorder:
 
     def after_epoch(self, run: Any, task: int, epoch: int) -> None:
         """NP family: add the epoch to the norms of the task's latent distributions."""
-        context = context_of(run.model) if is_np(run.model) else None
+        context = run.model.predictor.context() if is_np(run.model) else None
         if context is None:
             return
         path = _folder(run) / f"latents_{task:02d}.npz"
@@ -67,7 +67,7 @@ class Recorder:
         novel = novel_for(self.args.novel_data, run.dataset)
         if novel.data is not None:
             save_arrays(folder / f"novel_{task:02d}.npz", self.novel_arrays(run, novel))
-        if is_np(run.model) and (context := context_of(run.model)) is not None:
+        if is_np(run.model) and (context := run.model.predictor.context()) is not None:
             save_arrays(folder / f"context_{task:02d}.npz",
                         self.context_arrays(run, context, arrays))
         save_json(folder / "run.json", describe_run(run, novel))

@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
     load_plugins()
     from models import get_model_class
 
-    family = [get_model_class(name) for name in ("npcl", "npcl_plus", "anp", "np", "st_npcl")]
+    family = map(get_model_class, ("npcl", "npcl_plus", "anp", "np", "cnp", "st_npcl"))
     for kind in family:
         shutil.copy(kind.CONFIG_PATH, tmp_path)
         monkeypatch.setattr(kind, "CONFIG_PATH", tmp_path / Path(kind.CONFIG_PATH).name)
@@ -145,7 +145,7 @@ def test_a_variant_wins_over_the_settings_of_the_benchmark():
 
 @pytest.mark.parametrize(("model", "expected"), [
     ("npcl", (0.05, 0.01, 0.2, 0.1)), ("st_npcl", (0.05, 0, 0, 0.1)), ("anp", (0, 0.01, 0, 0)),
-    ("np", (0, 0.01, 0, 0)), ("npcl_plus", (0.01, 0.01, 0, 0))])
+    ("np", (0, 0.01, 0, 0)), ("cnp", (0, 0, 0, 0)), ("npcl_plus", (0.01, 0.01, 0, 0))])
 def test_the_family_differs_in_what_its_files_say(model, expected):
     args = parse_args(["--model", model, "--dataset", "seq-cifar10", "--buffer_size", "200"])
     assert (args.alpha, args.beta, args.gamma, args.delta) == expected

@@ -2,13 +2,15 @@
 import torch
 from torch import nn
 
-from npcl_plugin.network import NPNetwork, Plan
+from npcl_plugin.network import NPNetwork
+from npcl_plugin.plan import Plan
 
 FAMILY = {
     "npcl": {},
     "st_npcl": {"has_global": False},
     "anp": {"has_task": False},
     "np": {"has_task": False, "attention": False},
+    "cnp": {"has_global": False, "has_task": False, "attention": False},
 }
 
 
@@ -25,11 +27,11 @@ class Features(nn.Module):
 
 def network(kind="npcl", n_tasks=3, n_classes=5, n_features=7, **changes):
     """A configured network in float64."""
-    sizes = {"size": 8, "heads": 2, **FAMILY[kind], **changes}
+    sizes = {"latent_size": 8, "n_attention_heads": 2, **FAMILY[kind], **changes}
     if not sizes.get("has_task", True):
         n_tasks = 1
     net = NPNetwork(Features(n_features, n_classes))
-    net.configure(Plan(n_tasks, n_classes, **sizes))
+    net.configure(Plan(n_tasks=n_tasks, n_classes=n_classes, **sizes))
     return net.double()
 
 

@@ -66,7 +66,7 @@ def attention(block, keys, values, queries):
     rows = []
     for x in queries:
         q = linear(block.query, x)
-        mixed = linear(block.out, attend(q, k, v, block.heads))
+        mixed = linear(block.out, attend(q, k, v, block.n_attention_heads))
         rows.append(layer_norm(q + mixed, block.norm.weight, block.norm.bias))
     return rows
 
@@ -78,7 +78,8 @@ def self_attention(block, rows):
     v = [linear(block.project, x)[2 * size:] for x in rows]
     result = []
     for x in rows:
-        mixed = linear(block.out, attend(linear(block.project, x)[:size], k, v, block.heads))
+        q = linear(block.project, x)[:size]
+        mixed = linear(block.out, attend(q, k, v, block.n_attention_heads))
         result.append(layer_norm(x + mixed, block.norm.weight, block.norm.bias))
     return result
 
@@ -91,7 +92,7 @@ def taskwise(block, task, rows):
     result = []
     for x in rows:
         q = stacked_linear(block.project, task, x)[:size]
-        mixed = stacked_linear(block.out, task, attend(q, k, v, block.heads))
+        mixed = stacked_linear(block.out, task, attend(q, k, v, block.n_attention_heads))
         result.append(layer_norm(x + mixed, block.norm.weight[task], block.norm.bias[task]))
     return result
 
@@ -109,53 +110,57 @@ def mean_of(rows):
 def psi(heads, task, x):
     """(mean, sd) of one Gaussian; x is the summary, or the summary and z^G in one vector."""
     size, weight = heads.size, heads.from_summary.weight[task]
-    if heads.from_global is not None:
+    if hasattr(heads.from_global, "weight"):
         weight = torch.cat((weight, heads.from_global.weight[task]))
     hidden = x @ weight + heads.from_summary.bias[task]
-    if heads.rest is None:
+    if not hasattr(heads, "rest"):
         return hidden[:size], 0.1 + 0.9 * torch.sigmoid(hidden[size:])
     found = []
     for number, part in ((task, hidden[:size]), (heads.count + task, hidden[size:])):
-        if heads.norm is not None:
+        if hasattr(heads.norm, "weight"):
             part = layer_norm(part, heads.norm.weight[number], heads.norm.bias[number])
         found.append(stacked_mlp(heads.rest, number, torch.relu(part)))
     return found[0], 0.1 + 0.9 * torch.sigmoid(found[1])
 
 
-def encode(latent, x, labels, tasks):
+def encode(net, x, labels, tasks):
     """({task: mean of its s}, (mu_G, sd_G) or None)."""
+    latent, plan = net.latent, net.plan
+    if not plan.has_global and not plan.has_task:
+        return {}, None
     rows = [phi(latent.encoder, x[i], labels[i]) for i in range(len(labels))]
     summary = {}
-    if latent.taskwise is not None:
+    if plan.has_task:
         for task in sorted(set(tasks.tolist())):
             mine = [i for i in range(len(tasks)) if tasks[i] == task]
             attended = taskwise(latent.taskwise, task, [rows[i] for i in mine])
             for i, row in zip(mine, attended, strict=True):
                 rows[i] = row
             summary[task] = mean_of(attended)
-    if latent.psi_global is None:
+    if not plan.has_global:
         return summary, None
-    if latent.across is not None:
+    if plan.attention:
         rows = self_attention(latent.across, rows)
-    return summary, psi(latent.psi_global, 0, mean_of(rows))
+    return summary, psi(latent.global_latent.psi, 0, mean_of(rows))
 
 
 def decode(net, x, r, z):
     """Logits of one target with one draw."""
     decoder = net.decoder
-    whole = torch.cat((decoder.from_x.weight, decoder.from_r.weight, decoder.from_z.weight), 1)
+    layers = [decoder.from_x, decoder.from_r, *([decoder.from_z] if len(z) else [])]
+    whole = torch.cat([layer.weight for layer in layers], 1)
     logits = whole @ torch.cat((x, r, z)) + decoder.from_x.bias
-    if decoder.rest is not None:
+    if hasattr(decoder, "rest"):
         hidden = logits
         if isinstance(decoder.norm, torch.nn.LayerNorm):
             hidden = layer_norm(hidden, decoder.norm.weight, decoder.norm.bias)
         logits = sequential(decoder.rest, torch.relu(hidden))
-    return logits + linear(net.backbone.classifier, x) if net.plan.residual else logits
+    return logits + linear(net.backbone.classifier, x) if net.plan.residual_decoder else logits
 
 
 def deterministic(path, x_context, y_context, x):
     rows = [phi(path.encoder, x_context[i], y_context[i]) for i in range(len(y_context))]
-    if path.self_attention is None:
+    if not hasattr(path, "self_attention"):
         return [mean_of(rows) for _ in x]
     rows = self_attention(path.self_attention, rows)
     return attention(path.cross_attention, list(x_context), rows, list(x))
@@ -188,23 +193,24 @@ def training_pass(net, x, labels, tasks, context, noise_global, noise_task, from
     Returns:
         logits[s][b], {"ce", "d_task" (list per task), "d_global"}, posterior of tasks[n][task].
     """
-    latent = net.latent
-    summary, global_q = encode(latent, x, labels, tasks)
-    prior_summary, global_p = encode(latent, x[context], labels[context], tasks[context])
+    latent, plan = net.latent, net.plan
+    summary, global_q = encode(net, x, labels, tasks)
+    prior_summary, global_p = encode(net, x[context], labels[context], tasks[context])
     r = deterministic(net.deterministic, x[context], labels[context], x)
     n_global = 1 if noise_global is None else len(noise_global)
     draws, posteriors, priors = [], [], []
     for n in range(n_global):
         z_global = None if global_q is None else global_q[0] + global_q[1] * noise_global[n]
         extra = [] if z_global is None else [z_global]
-        if latent.psi_task is None:
-            draws.append({task: z_global for task in set(tasks.tolist())})
+        if not plan.has_task:
+            z = x[0, :0] if z_global is None else z_global
+            draws.append({task: z for task in set(tasks.tolist())})
             continue
-        posteriors.append({t: psi(latent.psi_task, t, torch.cat([s, *extra]))
+        posteriors.append({t: psi(latent.task_latent.psi, t, torch.cat([s, *extra]))
                            for t, s in summary.items()})
-        priors.append({t: psi(latent.psi_task, t, torch.cat([s, *extra]))
+        priors.append({t: psi(latent.task_latent.psi, t, torch.cat([s, *extra]))
                        for t, s in prior_summary.items()})
-    if latent.psi_task is not None:
+    if plan.has_task:
         source = priors if from_context else posteriors
         for m in range(1 + max(key[0] for key in noise_task)):
             for n in range(n_global):

@@ -3,6 +3,7 @@ import pytest
 import torch
 from runs import experiment, result_of, run_main
 
+import npcl_plugin
 from npcl_plugin.context import ContextSet
 
 FEW = ("--n_global", 2, "--n_global_eval", 2)
@@ -34,13 +35,13 @@ def rows_of(union, images):
     return [int((everything == image).flatten(1).all(1).nonzero()[0, 0]) for image in images]
 
 
-@pytest.mark.parametrize("model", ["npcl", "st_npcl", "anp", "np", "npcl_plus"])
+@pytest.mark.parametrize("model", npcl_plugin.MODELS)
 def test_joint_domains_have_one_head(tmp_path, model):
     run = joint(tmp_path, model)
     learned = learn(run)
     assert learned.net.plan.n_tasks == 1
     assert learned.buffer.task_labels.unique().tolist() == [0]
-    assert learned.predict(torch.rand(2, 1, 8, 8)).logits.shape == (1, 2, 2, 10)
+    assert learned.predict(torch.rand(2, 1, 8, 8)).logits.shape[::2] == (1, 2)
 
 
 @pytest.mark.parametrize("model", ["npcl", "st_npcl", "npcl_plus"])

@@ -1,12 +1,18 @@
-"""The five models in the harness: learning, memory, cache, storage, ablations."""
+"""The six models in the harness: learning, memory, cache, storage, ablations."""
 import pytest
 import torch
+from nets import FAMILY
 from runs import experiment
 from torch import nn
 
-from npcl_plugin.network import Draws, NPNetwork, Plan
+import npcl_plugin
+from backbone import get_backbone_class
+from npcl_plugin.inference import Predictor
+from npcl_plugin.network import NPNetwork
+from npcl_plugin.plan import Draws, Plan
+from utils.buffer import Buffer
 
-MODELS = ["npcl", "st_npcl", "anp", "np", "npcl_plus"]
+MODELS = list(npcl_plugin.MODELS)
 FEW = ("--n_global", 4, "--n_global_eval", 4)
 
 
@@ -40,7 +46,7 @@ def accuracy(tmp_path, dataset, model, *more):
 
 
 # After five tasks of class-IL digits SGD is at 19 %, chance among five heads' worth of tasks.
-FLOORS = {"npcl": 50, "st_npcl": 50, "anp": 60, "np": 60, "npcl_plus": 65}
+FLOORS = {"npcl": 50, "st_npcl": 50, "anp": 60, "np": 60, "cnp": 60, "npcl_plus": 65}
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -69,7 +75,7 @@ def test_works_before_the_first_task_and_with_a_buffer_of_five(tmp_path, model):
     learn_briefly(run, tasks=3)
     got = run.model.predict(images)
     heads = 3 if run.model.HAS_TASK else 1
-    assert got.logits.shape == (heads, 4, 3, 10)
+    assert got.logits.shape == (heads, 1 if model == "cnp" else 4, 3, 10)
     assert got.entropy.shape == (heads, 3)
     torch.testing.assert_close(got.probs.sum(1), torch.ones(3))
 
@@ -97,7 +103,7 @@ def test_cached_and_uncached_answers_agree_and_changes_are_noticed(tmp_path, mod
         assert torch.equal(net(images), first) and net.predictor._prepared is kept
         net.predictor.forget()
         assert torch.equal(net(images), first)
-        next(net.net.latent.parameters()).add_(0.1)
+        next(net.net.deterministic.parameters()).add_(0.1)
         changed = net(images)
         assert net.predictor._prepared is not kept and not torch.equal(changed, first)
         kept = net.predictor._prepared
@@ -133,10 +139,37 @@ def test_inference_leaves_the_global_generators_alone(tmp_path):
     assert (np.random.get_state()[1] == numbers).all()
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_asking_changes_nothing_and_does_not_depend_on_the_batch(model):
+    plan = Plan(n_tasks=2, n_classes=4, latent_size=8, n_attention_heads=2,
+                **{"npcl_plus": {}, **FAMILY}[model])
+    net = NPNetwork(get_backbone_class("reduced-resnet18")(num_classes=4))  # it has BatchNorm
+    net.configure(plan)
+    net.n_heads.fill_(2)
+    buffer = Buffer(6)
+    buffer.add_data(examples=torch.rand(6, 3, 32, 32), labels=torch.arange(6) % 4,
+                    task_labels=torch.arange(6) % 2)
+    predictor = Predictor(net, lambda: buffer, lambda images: images, draws=Draws(3),
+                          mode="entropy", seed=1)
+    net.train()
+    net.backbone.layer1.eval()  # frozen by somebody: not ours to thaw
+    images, before = torch.rand(4, 3, 32, 32), {k: v.clone() for k, v in net.state_dict().items()}
+    flags, randomness = [m.training for m in net.modules()], torch.get_rng_state()
+    together = predictor(images)
+    alone = [predictor(image[None]) for image in images]
+    torch.testing.assert_close(together.probs, torch.cat([one.probs for one in alone]),
+                               rtol=0, atol=1e-5)
+    assert together.head.tolist() == [int(one.head) for one in alone]
+    assert not together.probs.requires_grad and not together.logits.requires_grad
+    assert [m.training for m in net.modules()] == flags
+    assert torch.equal(torch.get_rng_state(), randomness)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
 def test_context_size_and_draws_can_be_chosen_at_test_time(tmp_path):
     run = build(tmp_path, "npcl", "seq-digits", 60, "--eval_context", 7, "--n_task", 3)
     model = learn_briefly(run)
-    assert len(model.predictor.prepared().summary.values) == 7
+    assert len(model.predictor.context(model.predictor.context_size).x) == 7
     assert model.predict(torch.rand(2, 1, 8, 8), Draws(5, 2)).logits.shape == (2, 10, 2, 10)
 
 
@@ -186,7 +219,7 @@ def test_a_loss_that_is_not_finite_is_named_and_leaves_the_weights(tmp_path):
     from utils.errors import RunError
     run = build(tmp_path)
     with torch.no_grad():
-        run.model.net.latent.psi_task.from_summary.bias.fill_(float("nan"))
+        run.model.net.latent.task_latent.psi.from_summary.bias.fill_(float("nan"))
     before = run.model.net.backbone.fc1.weight.clone()
     with pytest.raises(RunError, match="ce"):
         run.run()
@@ -227,9 +260,8 @@ def test_the_cap_is_lower_where_an_extension_lengthens_the_step(tmp_path, model,
     (256, 5, 200, 3272), (256, 5, 500, 3572), (256, 10, 500, 6132), (256, 10, 2000, 7632),
     (256, 10, 200, 5832), (256, 10, 500, 6132), (32, 20, 200, 1544), (32, 20, 500, 1844)])
 def test_storage_is_the_papers(size, tasks, buffer, expected):
-    from utils.buffer import Buffer
     net = NPNetwork(_Linear())
-    net.configure(Plan(tasks, 10, size))
+    net.configure(Plan(n_tasks=tasks, n_classes=10, latent_size=size))
     memory = Buffer(buffer)
     memory.add_data(examples=torch.zeros(1, 2), labels=torch.zeros(1).long(),
                     task_labels=torch.zeros(1).long())

@@ -2,7 +2,8 @@
 import pytest
 
 from backbone import get_backbone_class
-from npcl_plugin.network import NPNetwork, Plan
+from npcl_plugin.network import NPNetwork
+from npcl_plugin.plan import Plan
 
 # (backbone, tasks, classes, plan) -> the paper's count of NPCL and of ER, and ours of NPCL.
 SETTINGS = {
@@ -37,7 +38,8 @@ def test_parameters_are_what_the_parts_add_up_to(setting):
     net = NPNetwork(get_backbone_class(name)(num_classes=classes))
     backbone = sum(p.numel() for p in net.parameters())
     assert backbone == paper_er
-    net.configure(Plan(tasks, classes, size, depth, norm, heads))
+    net.configure(Plan(n_tasks=tasks, n_classes=classes, latent_size=size, depth=depth, norm=norm,
+                       n_attention_heads=heads, decoder_depth=depth))
     process = sum(p.numel() for p in net.process_parameters)
     print(f"{setting}: backbone {backbone:,}, ours {backbone + process:,}, paper {paper:,}")
     assert process == expected_process(net.n_features, tasks, classes, size, depth, norm)

@@ -1,6 +1,7 @@
 """What must hold whatever the numbers are."""
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,10 +10,11 @@ from nets import FAMILY, network, samples
 from torch.distributions import Normal, kl_divergence
 
 from npcl_plugin import objective
-from npcl_plugin.context import covering_rows, misdirect, rows_per_class
+from npcl_plugin.context import Context, covering_rows, misdirect, rows_per_class
 from npcl_plugin.gaussians import Gaussian, draw
-from npcl_plugin.inference import Draws, answer, prepare
-from npcl_plugin.latents import group_rows
+from npcl_plugin.inference import answer, prepare
+from npcl_plugin.layout import Blocks, Layout, Packed, Slots, cheapest_width
+from npcl_plugin.plan import Draws
 
 seeds = st.integers(0, 10**6)
 QUICK = settings(max_examples=15, deadline=None)
@@ -74,10 +76,8 @@ def test_latents_do_not_depend_on_the_order_of_the_set(kind, seed):
     x, labels, tasks, _ = samples(seed=seed)
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
     one, two = net.latent(x, labels, tasks), net.latent(x[order], labels[order], tasks[order])
-    for a, b in ((one.summary, two.summary),
-                 *([(one.globally.mean, two.globally.mean)] if one.globally else [])):
-        if a is not None:
-            torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
+    torch.testing.assert_close(one.summary, two.summary, rtol=0, atol=1e-10)
+    torch.testing.assert_close(one.global_latents.mean, two.global_latents.mean, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", FAMILY)
@@ -88,8 +88,8 @@ def test_answers_do_not_depend_on_the_order_of_context_or_targets(kind):
     images = torch.randn(5, 7).double()
 
     def logits(order, targets):
-        ready = prepare(net, (x[order], labels[order], tasks[order]), Draws(4), seed=3)
-        return net.decode(targets, net.deterministic.attend(ready.summary, targets), ready.z)
+        ready = prepare(net, Context(x[order], labels[order], tasks[order]), Draws(4), seed=3)
+        return net.decode(targets, ready.represent(targets), ready.z)
 
     plain = logits(torch.arange(len(x)), images)
     torch.testing.assert_close(logits(torch.randperm(len(x)), images), plain, rtol=0, atol=1e-9)
@@ -101,13 +101,13 @@ def test_answers_do_not_depend_on_the_order_of_context_or_targets(kind):
 def test_padding_never_leaks_between_tasks():
     net = network()
     x, labels, tasks, _ = samples(rows=14)
-    before = net.latent(x, labels, tasks).summary
-    alone = torch.stack([net.latent(x[tasks == t], labels[tasks == t], tasks[tasks == t]).summary[0]
-                         for t in range(3)])
+    before = net.latent(x, labels, tasks).summary[0]
+    apart = [[part[tasks == t] for part in (x, labels, tasks)] for t in range(3)]
+    alone = torch.stack([net.latent(*parts).summary[0, 0] for parts in apart])
     torch.testing.assert_close(before, alone, rtol=0, atol=1e-10)
     moved = x.clone()
     moved[tasks == 1] += 5
-    after = net.latent(moved, labels, tasks).summary
+    after = net.latent(moved, labels, tasks).summary[0]
     torch.testing.assert_close(after[[0, 2]], before[[0, 2]], rtol=0, atol=1e-10)
     assert (after[1] - before[1]).abs().max() > 1e-3
 
@@ -115,15 +115,45 @@ def test_padding_never_leaks_between_tasks():
 @QUICK
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=40))
 def test_grouping_keeps_every_row_once(tasks):
-    groups = group_rows(torch.tensor(tasks))
+    tasks, device = np.asarray(tasks), torch.device("cpu")
     rows = torch.arange(len(tasks), dtype=torch.float64).unsqueeze(1) + 1
-    packed = groups.pack(rows)
-    torch.testing.assert_close(groups.unpack(packed), rows)
-    assert int(groups.mask.sum()) == len(tasks)
-    assert float((packed * groups.mask.unsqueeze(-1)).sum()) == float(rows.sum())
-    for k, task in enumerate(groups.tasks.tolist()):
-        mine = [i + 1.0 for i, t in enumerate(tasks) if t == task]
-        assert groups.mean(packed)[k].item() == pytest.approx(sum(mine) / len(mine))
+    for width in (None, 1, 3, len(tasks)):
+        slots = Slots.of(tasks, device, width)
+        packed = slots.pack(rows)
+        torch.testing.assert_close(slots.unpack(packed), rows)
+        owner = slots.pack(torch.from_numpy(tasks).unsqueeze(1))[..., 0]  # (slots, width)
+        places = torch.zeros(owner.numel(), dtype=torch.bool)
+        places[slots.place] = True
+        assert bool((owner == slots.tasks.unsqueeze(1))[places.view(owner.shape)].all())
+    together = Packed.of(tasks, device)
+    torch.testing.assert_close(together.restore(together.arrange(rows)), rows)
+    seen = len(tasks) if together.mask is None else int(together.mask.sum())
+    assert seen == len(tasks)
+
+
+@QUICK
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), min_size=2, max_size=40))
+def test_cells_and_their_means_are_those_of_their_rows(samples):
+    tasks = torch.tensor([task for task, _ in samples])
+    sets = np.asarray([number for _, number in samples])
+    sets[-1] = 0  # sets are numbered without a gap
+    layout = Layout.of(tasks, Blocks.targets_and_context(sets, np.arange(len(sets))),
+                       torch.float64)
+    rows = torch.arange(len(tasks), dtype=torch.float64).unsqueeze(1) ** 2
+    means = (layout.cell_means @ rows[layout.source]).view(2, -1)
+    cells = sorted(set(zip(sets.tolist(), tasks.tolist(), strict=True)))
+    assert list(zip(layout.cells.sets.tolist(), layout.cells.tasks.tolist(), strict=True)) == cells
+    for k, (number, task) in enumerate(cells):
+        mine = rows[(torch.from_numpy(sets) == number) & (tasks == task)]
+        assert means[:, k].tolist() == pytest.approx([float(mine.mean())] * 2)
+        assert int(layout.cells.count[k]) == len(mine)
+
+
+def test_slots_are_few_and_hardly_empty():
+    counts = np.asarray([160, *[7] * 19])
+    width = cheapest_width(counts)
+    assert int((-(-counts // width)).sum()) * width < 2 * counts.sum()
+    assert cheapest_width(np.asarray([300])) == 300
 
 
 def test_the_number_of_draws_changes_the_variance_not_the_mean():

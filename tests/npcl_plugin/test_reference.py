@@ -8,20 +8,21 @@ from reference import training_pass as slow_pass
 from npcl_plugin import objective
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.gaussians import Gaussian
-from npcl_plugin.network import Draws
+from npcl_plugin.plan import Draws
 
 N, M = 3, 2
-CASES = [("npcl", {}), ("npcl", {"norm": True, "depth": 2}), ("npcl", {"residual": True}),
+CASES = [("npcl", {}), ("npcl", {"norm": True, "depth": 2}), ("npcl", {"residual_decoder": True}),
          ("npcl", {"decoder_depth": 0}), ("npcl", {"depth": 0}),
-         ("st_npcl", {}), ("anp", {}), ("np", {"norm": True, "depth": 2})]
+         ("st_npcl", {}), ("anp", {}), ("np", {"norm": True, "depth": 2}), ("cnp", {}),
+         ("cnp", {"decoder_depth": 0})]
 
 
 def noises(net, present):
     """The noise that `training_pass` draws after torch.manual_seed(1), for the loops."""
     torch.manual_seed(1)
-    size, plan = net.plan.size, net.plan
+    size, plan = net.plan.latent_size, net.plan
     if not plan.has_task:
-        return torch.randn(N * M, size, dtype=torch.float64), None
+        return torch.randn(N * M, size, dtype=torch.float64) if plan.has_global else None, None
     first = torch.randn(N, size, dtype=torch.float64) if plan.has_global else None
     n, m = (N, M) if plan.has_global else (1, N * M)
     second = torch.randn(m, n, len(present), size, dtype=torch.float64)
@@ -29,13 +30,13 @@ def noises(net, present):
                    for k, t in enumerate(present)}
 
 
-def fast_terms(out, labels, weights):
+def fast_terms(net, out, labels, weights):
     terms = {"ce": objective.cross_entropy(out.logits, labels)}
-    if out.posterior_task is not None:
-        terms["d_task"] = objective.task_divergence(out.posterior_task, out.prior_task,
+    if net.plan.has_task:
+        terms["d_task"] = objective.task_divergence(out.task_posterior, out.task_prior,
                                                     out.cells, "sum")
-    if out.posterior_global is not None:
-        terms["d_global"] = objective.global_divergence(out.posterior_global, out.prior_global,
+    if net.plan.has_global:
+        terms["d_global"] = objective.global_divergence(out.global_posterior, out.global_prior,
                                                         out.cells, "sum")
     return terms, sum(weights.get(name, 1.0) * value for name, value in terms.items())
 
@@ -47,12 +48,12 @@ def test_training_pass_agrees_with_the_equations(kind, changes):
     present = sorted(set(tasks.tolist()))
     noise = noises(net, present)
     torch.manual_seed(1)
-    out = net.training_pass(x, labels, tasks, context, Draws(N, M))
+    out = net.training_pass(x, labels, tasks, context=context, draws=Draws(N, M))
     logits, slow, _, _ = slow_pass(net, x, labels, tasks, context, *noise)
     expected = torch.stack([torch.stack(row) for row in logits])
     torch.testing.assert_close(out.logits, expected, rtol=0, atol=1e-8)
     weights = {"d_task": 0.1, "d_global": 0.05}
-    terms, loss = fast_terms(out, labels, weights)
+    terms, loss = fast_terms(net, out, labels, weights)
     if "d_task" in slow:
         slow["d_task"] = sum(slow["d_task"].values())
     assert set(terms) == set(slow)
@@ -73,14 +74,14 @@ def test_decoding_from_the_context_is_equation_5():
     x, labels, tasks, context = samples()
     first, second = noises(net, [0, 1, 2])
     torch.manual_seed(1)
-    out = net.training_pass(x, labels, tasks, context, Draws(N, M), from_context=True)
+    out = net.training_pass(x, labels, tasks, context=context, draws=Draws(N, M), from_context=True)
     logits, _, _, _ = slow_pass(net, x, labels, tasks, context, first, second, from_context=True)
     expected = torch.stack([torch.stack(row) for row in logits])
     torch.testing.assert_close(out.logits, expected, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("how", ["sum", "sample", "mean"])
-@pytest.mark.parametrize("kind", ["npcl", "st_npcl", "anp", "np"])
+@pytest.mark.parametrize("kind", ["npcl", "st_npcl", "anp", "np", "cnp"])
 def test_two_sets_in_one_pass_do_not_see_each_other(kind, how):
     net = network(kind)
     x, labels, tasks, context = samples(rows=12)
@@ -88,9 +89,9 @@ def test_two_sets_in_one_pass_do_not_see_each_other(kind, how):
     torch.manual_seed(1)
     both = net.training_pass(
         torch.cat((x, x2)), torch.cat((labels, labels2)), torch.cat((tasks, tasks2)),
-        torch.cat((context, context2 + 12)), Draws(1, 1),
-        torch.cat((torch.zeros(12), torch.ones(9))).long())
-    cells = (both.cells, both.posterior_task, both.prior_task)
+        context=torch.cat((context, context2 + 12)), draws=Draws(1, 1),
+        sets=torch.cat((torch.zeros(12), torch.ones(9))).long())
+    cells = (both.cells, both.task_posterior, both.task_prior)
     torch.manual_seed(1)
     size, (first, second) = 8, ((0, 3), (3, 6))
     noise_global = torch.randn(1, 2, size, dtype=torch.float64) if net.plan.has_global else None
@@ -114,7 +115,7 @@ def test_two_sets_in_one_pass_do_not_see_each_other(kind, how):
         torch.testing.assert_close(got, total, rtol=0, atol=1e-6)
     if net.plan.has_global:
         total = sum(s * terms["d_global"] for (_, terms), s in zip(slow, shares, strict=True))
-        got = objective.global_divergence(both.posterior_global, both.prior_global, cells[0], how)
+        got = objective.global_divergence(both.global_posterior, both.global_prior, cells[0], how)
         torch.testing.assert_close(got, total / (size if how == "mean" else 1), rtol=0, atol=1e-6)
 
 
@@ -128,15 +129,15 @@ def test_regularisers_agree_with_equations_6_and_7(how):
     x, labels, tasks, context = samples()
     noise = noises(net, [0, 1, 2])
     torch.manual_seed(1)
-    out = net.training_pass(x, labels, tasks, context, Draws(N, M))
+    out = net.training_pass(x, labels, tasks, context=context, draws=Draws(N, M))
     _, _, posteriors, slow_global = slow_pass(net, x, labels, tasks, context, *noise)
     then = [(torch.randn(8).double(), 0.1 + torch.rand(8).double()) for _ in range(4)]
     expected = slow_js(slow_global, then[3])
-    got = objective.global_regulariser(out.posterior_global[0], Gaussian(*then[3]), how)
+    got = objective.global_regulariser(out.global_posterior[0], Gaussian(*then[3]), how)
     torch.testing.assert_close(got, expected / (8 if how == "mean" else 1), rtol=0, atol=1e-8)
     stacked = Gaussian(torch.stack([t[0] for t in then[:3]]), torch.stack([t[1] for t in then[:3]]))
     past = torch.tensor([True, False, True])
-    got = objective.task_regulariser(out.posterior_task, stacked, past,
+    got = objective.task_regulariser(out.task_posterior, stacked, past,
                                      out.cells.count / len(tasks), how)
     per_task = [sum(slow_js(posteriors[n][t], then[t]) for n in range(N)) / N for t in (0, 2)]
     share = [(tasks == t).sum() / len(tasks) for t in (0, 2)]
@@ -148,14 +149,14 @@ def test_regularisers_agree_with_equations_6_and_7(how):
 def test_memory_after_a_task_is_the_average_of_the_batches():
     net = network()
     batches = [samples(seed=seed) for seed in range(4)]
-    averages = RunningAverages(3, torch.tensor([1]))
+    averages = RunningAverages(net.memory, torch.tensor([1]))
     slow_global, slow_task = [], []
     for i, (x, labels, tasks, context) in enumerate(batches):
         noise = noises(net, [0, 1, 2])
         torch.manual_seed(1)
         encoding = net.latent(x, labels, tasks)
-        of_tasks, _ = net.sample_latents(encoding, Draws(N, M))
-        averages.add(encoding.globally, of_tasks, encoding.groups.tasks)
+        of_tasks, _ = net.latent.sample(encoding, Draws(N, M))
+        averages.add(encoding.global_latents[0, 0], of_tasks, encoding.cells.tasks)
         _, _, posteriors, global_q = slow_pass(net, x, labels, tasks, context, *noise)
         slow_global.append(torch.stack(global_q))
         slow_task.append(sum(torch.stack(posteriors[n][1]) for n in range(N)) / N)

@@ -4,10 +4,11 @@ import signal
 import pytest
 import torch
 
+import npcl_plugin
 from main import _find_checkpoint, initialize, parse_args
 from utils.training import Experiment, Interrupted
 
-MODELS = ["npcl", "st_npcl", "anp", "np", "npcl_plus"]
+MODELS = list(npcl_plugin.MODELS)
 
 
 def words(folder, model, *more):

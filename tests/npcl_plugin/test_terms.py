@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from npcl_plugin import arguments, terms
-from npcl_plugin.network import Plan
+from npcl_plugin.plan import Plan
 from npcl_plugin.terms import TERMS, Loss, term
 
 WEIGHTS = {each.weight: 0.5 for each in TERMS if each.weight}
@@ -26,21 +26,26 @@ def test_a_term_is_one_declaration(declared, monkeypatch):
     monkeypatch.setattr(arguments, "TERMS", declared)
     parser = ArgumentParser()
     arguments._add_objective(parser)
-    args = parser.parse_args(["--shrink", "0.25"])
-    loss = Loss(Namespace(**(WEIGHTS | {"shrink": args.shrink})), Plan(3, 5))
+    assert "weight of the size" in parser.format_help() and "--shrink" in parser.format_help()
+    loss = Loss(Namespace(**(WEIGHTS | {"shrink": 0.25})), Plan(n_tasks=3, n_classes=5))
     loss.weighted = [pair for pair in loss.weighted if pair[0].name == "size"]
     total, parts = loss(Namespace(late=True))
     assert (float(total), float(parts["size"])) == (0.75, 3.0)
 
 
 def test_a_weight_of_0_and_a_missing_latent_leave_a_term_out():
-    def names(plan, **weights):
-        return {each.name for each, _ in Loss(Namespace(**(WEIGHTS | weights)), plan).weighted}
+    every = {each.name for each in TERMS}
 
-    assert names(Plan(3, 5)) == {each.name for each in TERMS}
-    assert names(Plan(3, 5), gamma=0) == {each.name for each in TERMS} - {"gr"}
-    assert names(Plan(1, 5, has_task=False)) == {"ce", "d_global", "gr", "dark_replay"}
-    assert names(Plan(3, 5, has_global=False)) == {each.name for each in TERMS} - {"d_global", "gr"}
+    def names(weights=None, **parts):
+        args = Namespace(**(WEIGHTS | (weights or {})))
+        plan = Plan(n_tasks=3, n_classes=5, **parts)
+        return {each.name for each, _ in Loss(args, plan).weighted}
+
+    assert names() == every
+    assert names({"gamma": 0}) == every - {"gr"}
+    assert names(has_task=False) == {"ce", "d_global", "gr", "dark_replay"}
+    assert names(has_global=False) == every - {"d_global", "gr"}
+    assert names(has_global=False, has_task=False) == {"ce", "dark_replay"}
 
 
 def test_no_two_terms_share_a_name_or_a_weight():

@@ -13,6 +13,7 @@ from statistics import mean, stdev
 
 import pytest
 
+import npcl_plugin
 import npcl_plugin.upstream as upstream_module
 from npcl_plugin import doctor
 from npcl_plugin.__main__ import main
@@ -26,7 +27,7 @@ from npcl_plugin.upstream import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-MODELS = ["npcl", "st_npcl", "anp", "np", "npcl_plus"]
+MODELS = list(npcl_plugin.MODELS)
 
 
 def package(folder, text=""):

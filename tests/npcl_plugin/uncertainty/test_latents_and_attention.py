@@ -8,8 +8,9 @@ import torch
 from nets import FAMILY, network, samples
 from torch.distributions import Normal, kl_divergence
 
+from npcl_plugin.context import Context
+from npcl_plugin.layout import InPlace
 from npcl_plugin.uncertainty import attention, latent_measures, latent_records, np_context
-from npcl_plugin.uncertainty.np_context import Context
 
 
 def model(kind):
@@ -46,7 +47,7 @@ def test_distributions_norms_and_units_of_every_relative(kind):
     assert np.isnan(found["stored_task"]).all(), "nothing was recorded"
     norms = latent_measures.l1_norms(found)
     if has_global:
-        q = m.net.latent(*set_).globally
+        q = m.net.latent(*set_).global_latents[0, 0]
         assert norms["global_mean"] == pytest.approx(sum(abs(v) for v in q.mean.tolist()))
         assert norms["global_sd"] == pytest.approx(sum(q.sd.tolist()))
         assert (found["kl_global"] >= 0).all()
@@ -57,8 +58,8 @@ def test_distributions_norms_and_units_of_every_relative(kind):
 def test_unit_kl_of_the_global_latent_is_the_gaussian_formula():
     m, set_ = model("npcl"), context()
     rows = np_context.thinned(set_.tasks, 0.5)
-    q = m.net.latent(*set_).globally
-    p = m.net.latent(*(part[rows] for part in set_)).globally
+    q = m.net.latent(*set_).global_latents[0, 0]
+    p = m.net.latent(*(part[rows] for part in set_)).global_latents[0, 0]
     expected = [math.log(sp / sq) + (sq ** 2 + (mq - mp) ** 2) / (2 * sp ** 2) - 0.5
                 for mq, sq, mp, sp in zip(*(v.tolist() for v in (q.mean, q.sd, p.mean, p.sd)),
                                           strict=True)]
@@ -126,11 +127,11 @@ def test_attention_weights_agree_with_loops():
 
 def test_one_head_of_attention_reproduces_the_layers_answer():
     layer = model("npcl").net.deterministic.self_attention
-    layer.heads = 1
+    layer.n_attention_heads = 1
     rows = torch.randn(6, 8, dtype=torch.float64)
     query, key, value = layer.project(rows).chunk(3, dim=1)
     mixed = attention.weights(query, key, 1) @ value
-    torch.testing.assert_close(layer.norm(rows + layer.out(mixed)), layer(rows[None])[0])
+    torch.testing.assert_close(layer.norm(rows + layer.out(mixed)), layer(rows, InPlace(1, None)))
 
 
 def test_share_on_the_own_task_and_top_rows_by_hand():

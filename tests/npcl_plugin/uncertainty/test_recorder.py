@@ -152,7 +152,7 @@ def test_costs_are_those_of_the_models_own_answers(runs):
 @pytest.mark.parametrize(("rows", "classes", "heads", "size", "stored", "gain"), [
     (200, 10, 5, 256, 3272, -63.6), (500, 10, 20, 32, 1844, 63.12)])
 def test_storage_is_the_papers(rows, classes, heads, size, stored, gain):
-    net = network("npcl", n_tasks=heads, n_classes=classes, size=size)
+    net = network("npcl", n_tasks=heads, n_classes=classes, latent_size=size)
     model = SimpleNamespace(predict=None, predictor=None, net=net)
     found = cost.storage(model, rows, classes)
     assert found == {"stored": stored, "der": rows * classes, "gain_percent": pytest.approx(gain)}
@@ -180,14 +180,14 @@ def test_baselines_of_other_kinds_are_recorded_undisturbed(model, tmp_path):
     assert 0 <= values["ece"] <= 1 and values["nll"] >= 0
 
 
-@pytest.mark.parametrize("model", ["anp", "np", "st_npcl", "npcl_plus"])
+@pytest.mark.parametrize("model", ["anp", "np", "cnp", "st_npcl", "npcl_plus"])
 def test_the_whole_family_is_recorded(model, tmp_path):
     done = run(tmp_path, model, "--debug_mode", 1, "--uncertainty", 1, "--uncertainty_samples", 10,
                *DRAWS, dataset="perm-digits")
     found = summary_of(done)
-    assert (found["heads"] is None) == (model in ("anp", "np"))
-    assert (found["attention"] is None) == (model == "np")
-    assert (found["headline"]["active_units_global"] is None) == (model == "st_npcl")
+    assert (found["heads"] is None) == (model in ("anp", "np", "cnp"))
+    assert (found["attention"] is None) == (model in ("np", "cnp"))
+    assert (found["headline"]["active_units_global"] is None) == (model in ("st_npcl", "cnp"))
     assert found["confidence"]["true_head"]["n_correct"] <= 30
     assert "newest task's permutation" in found["notes"][0]
 

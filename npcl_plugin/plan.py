@@ -1,0 +1,46 @@
+"""Sizes and parts of a neural process, and how often it is drawn from."""
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Sizes and parts of a neural process.
+
+    Args:
+        n_tasks: T, number of task heads (1 in anp, np, cnp and joint training).
+        n_classes: C.
+        latent_size: O, |o| of the paper.
+        depth: hidden layers of each perceptron of the encoders.
+        norm: LayerNorm after each hidden layer.
+        n_attention_heads: of each attention; divides O.
+        has_global: z^G exists (not in st_npcl and cnp).
+        has_task: z^t exists (not in anp, np and cnp).
+        attention: rows attend to each other (not in np and cnp, which take means).
+        residual_decoder: add the backbone's own classifier to the logits (our extension).
+        decoder_depth: hidden layers of the decoder.
+    """
+
+    n_tasks: int
+    n_classes: int
+    latent_size: int = 32
+    depth: int = 1
+    norm: bool = False
+    n_attention_heads: int = 4
+    has_global: bool = True
+    has_task: bool = True
+    attention: bool = True
+    residual_decoder: bool = False
+    decoder_depth: int = 1
+
+
+class Draws(NamedTuple):
+    """How many Monte-Carlo samples: N of z^G, M of z^t for each."""
+
+    n_global: int
+    n_task: int = 1
+
+    @property
+    def total(self) -> int:
+        """S."""
+        return self.n_global * self.n_task
