@@ -193,23 +193,40 @@ def initialize(args: Namespace | None = None):
 
 def run(args: Namespace) -> dict:
     """One experiment from its arguments; returns what result.json holds."""
-    from utils.parsing import describe_settings
+    from utils.run_folder import only_process
+
+    done = _finished(args)
+    if done is not None:
+        return done
+    if not args.resume or args.disable_log:
+        return _run(args)
+    with only_process(args, args.conf_key):
+        done = _finished(args)  # by the process that was at it until now
+        return _run(args) if done is None else done
+
+
+def _finished(args: Namespace) -> dict | None:
+    """`--resume`: the result of the same run, if it was finished before."""
     from utils.run_folder import finished_result
-    from utils.threads import where
+
+    done = finished_result(args, args.conf_key) if args.resume else None
+    if done is None:
+        return None
+    print(f"This run is finished already.\nResult: {done[0]}")
+    return done[1]
+
+
+def _run(args: Namespace) -> dict:
+    from utils.parsing import describe_settings
     from utils.training import train
 
-    if args.resume:
-        done = finished_result(args, args.conf_key)
-        if done is not None:
-            print(f"This run is finished already.\nResult: {done[0]}")
-            return done[1]
-        if args.resume == "auto":
-            _find_checkpoint(args)
+    if args.resume == "auto":
+        _find_checkpoint(args)
     model, dataset, args = initialize(args)
     if not args.non_verbose:
         print(describe_settings(args, args.conf_sources))
         print(f"Running {model.NAME} on {dataset.NAME} ({dataset.SETTING}, {dataset.N_TASKS} tasks)"
-              f" with {args.backbone} on {where(model.device)}", flush=True)
+              f" with {args.backbone} on {model.device}", flush=True)
     return train(model, dataset, args)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from utils.files import append_line
 
+_RUN = "conf_run"
 SETTING_LABELS = {"class-il": "Class-IL", "task-il": "Task-IL", "domain-il": "Domain-IL",
                   "general-continual": "Domain-IL", "biased-class-il": "Class-IL"}
 
@@ -102,14 +103,26 @@ class Logger:
         keep = len(self.accs) - count
         self.accs, self.masked_accs = self.accs[:keep], self.masked_accs[:keep]
 
-    def write(self, results_folder: Path) -> None:
-        """Append the line; class-IL runs have a second one under `task-il`."""
-        self._write(results_folder, self.setting, self.accs)
-        if self.setting == "class-il":
-            self._write(results_folder, "task-il", self.masked_accs)
+    def files(self, results_folder: Path) -> dict[str, Path]:
+        """Setting -> the file that the run's line goes to; class-IL runs have a second one."""
+        settings = (self.setting, "task-il") if self.setting == "class-il" else (self.setting,)
+        return {setting: results_folder / setting / self.dataset / self.model / "logs.pyd"
+                for setting in settings}
 
-    def _write(self, results_folder: Path, setting: str, rows: list[list[float]]) -> None:
-        line = plain_args(self.args)
+    def write(self, results_folder: Path, run: str) -> None:
+        """Append the run's lines, unless they are there already.
+
+        Args:
+            run: the name of the run's folder, by which its line is known when the run was
+                killed after writing it and ends a second time.
+        """
+        for setting, path in self.files(results_folder).items():
+            rows = self.masked_accs if setting != self.setting else self.accs
+            append_line(path, repr(self._line(setting, rows, run)),
+                        unless=f"{_RUN!r}: {run!r}")
+
+    def _line(self, setting: str, rows: list[list[float]], run: str) -> dict[str, Any]:
+        line = {**plain_args(self.args), _RUN: run}
         for i, row in enumerate(rows, 1):
             line[f"accmean_task{i}"] = mean(row)
             if self.setting == "class-il":
@@ -118,7 +131,7 @@ class Logger:
         line["gpu_memory_usage"] = []
         line.update({name: values[setting] for name, values in self.transfer.items()
                      if setting in values})
-        append_line(results_folder / setting / self.dataset / self.model / "logs.pyd", repr(line))
+        return line
 
 
 def plain_args(args: Namespace) -> dict[str, Any]:

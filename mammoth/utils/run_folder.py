@@ -5,6 +5,7 @@
         metrics.jsonl   one line for each evaluation, written when it is known
         result.json     the end: accuracy matrix, transfer, time, memory (absent while unfinished)
 """
+import itertools
 import json
 import os
 import platform
@@ -13,20 +14,33 @@ import shlex
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from utils.bounded import read_json
 from utils.checkpoint_schema import is_file_name
 from utils.errors import UsageError, keep_tracebacks_in
-from utils.files import append_line, atomic_write, ensure_writable, write_json
+from utils.files import (
+    LOCK_NAME,
+    append_line,
+    atomic_write,
+    clear_empty_folders,
+    clear_leftovers,
+    ensure_writable,
+    write_json,
+)
 from utils.identity import Role, names_of
 from utils.identity import run_key as run_key
+from utils.locks import Lock, owner
 from utils.loggers import plain_args
 
 # Until the scripts ask `utils.identity` themselves.
 NOT_PART_OF_THE_KEY = names_of(Role.PLACE, Role.PROCESS, Role.BOOKKEEPING) | {
     "conf_key", "conf_timestamp", "conf_jobnum"}
+
+_NUMBERS = itertools.count()
 
 
 def results_folder(args: Namespace) -> Path:
@@ -63,26 +77,51 @@ class RunFolder:
     def __init__(self, args: Namespace, sources: dict[str, str], key: str,
                  name: str | None = None) -> None:
         self.enabled = not args.disable_log
-        root = results_folder(args)
-        stamp = time.strftime("%Y%m%d-%H%M%S") + f"-{os.getpid()}"
+        self._lock: Lock | None = None
+        self._args, self._sources, self._key = args, sources, key
         above = f"runs/{args.dataset}/{args.model}/"
-        self.name = f"{above}{stamp}_{key}" if name is None else name
+        self.name = f"{above}{_stamp()}_{key}" if name is None else name
         if not (self.name.startswith(above) and is_file_name(self.name.removeprefix(above))):
             raise UsageError(f"The checkpoint says that its run's folder is {name!r}, which is "
                              "none of this harness; it was tampered with.")
-        self.path = root / self.name
-        self._args, self._sources, self._key = args, sources, key
+        self.path = results_folder(args) / self.name
         if self.enabled:
-            ensure_writable(root, "--results_path or --base_path")
+            ensure_writable(self.path, "--results_path or --base_path")
+            clear_leftovers(self.path.parent)
+            clear_empty_folders(self.path.parent)
 
     def open(self) -> None:
-        """Write args.json, once the data is there and the run really starts."""
+        """Own the folder and write args.json, once the data is there and the run really starts.
+
+        Raises:
+            UsageError: another process owns it.
+        """
         keep_tracebacks_in(self.path if self.enabled else None)
-        if self.enabled and not (self.path / "args.json").exists():
+        if not self.enabled or self._lock is not None:
+            return
+        self._lock = _taken(self.path / LOCK_NAME)
+        for folder, _, _ in os.walk(self.path):
+            clear_leftovers(Path(folder))
+        if not (self.path / "args.json").exists():
             write_json(self.path / "args.json", {
                 "args": plain_args(self._args), "sources": self._sources, "key": self._key,
                 "command": shlex.join(["python", "mammoth/main.py", *sys.argv[1:]]),
                 "versions": versions()})
+
+    def close(self) -> None:
+        """Let another process have the folder."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def result(self) -> dict[str, Any] | None:
+        """What the run's result.json says, if it has ended before.
+
+        Raises:
+            UsageError: the file is there but cannot be read.
+        """
+        path = self.path / "result.json"
+        return _read_result(path) if self.enabled and path.exists() else None
 
     def add(self, line: dict[str, Any]) -> None:
         """Append a measurement to metrics.jsonl."""
@@ -102,14 +141,54 @@ class RunFolder:
 
 
 def finished_result(args: Namespace, key: str) -> tuple[Path, dict[str, Any]] | None:
-    """The newest finished run of the same command, for `--resume`."""
-    folder = results_folder(args) / "runs" / args.dataset / args.model
-    for path in sorted(folder.glob(f"*_{key}/result.json"), reverse=True):
-        try:
-            result = read_json(path)
-            if not {"accuracy", "setting", "seconds"} <= set(result):
-                raise ValueError("no result of a run")
-        except (OSError, ValueError, TypeError) as error:
-            raise UsageError(f"{path} cannot be read; remove it to run again.") from error
-        return path, result
+    """The newest finished run of the same command, for `--resume`.
+
+    Raises:
+        UsageError: its file is there but cannot be read.
+    """
+    for path in sorted(_folder_of_runs(args).glob(f"*_{key}/result.json"), reverse=True):
+        return path, _read_result(path)
     return None
+
+
+@contextmanager
+def only_process(args: Namespace, key: str) -> Iterator[None]:
+    """While entered, no other process resumes the same run.
+
+    Raises:
+        UsageError: another one does.
+    """
+    ensure_writable(_folder_of_runs(args), "--results_path or --base_path")
+    lock = _taken(_folder_of_runs(args) / f".{key}.lock")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _taken(path: Path) -> Lock:
+    lock = Lock.take(path)
+    if lock is None:
+        raise UsageError(f"This run is being made already ({owner(path)}); wait for it, or stop it "
+                         "first.")
+    return lock
+
+
+def _folder_of_runs(args: Namespace) -> Path:
+    return results_folder(args) / "runs" / args.dataset / args.model
+
+
+def _read_result(path: Path) -> dict[str, Any]:
+    try:
+        result = read_json(path)
+        if not {"accuracy", "setting", "seconds"} <= set(result):
+            raise ValueError("no result of a run")
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"{path} cannot be read; remove it to run again.") from error
+    return result
+
+
+def _stamp() -> str:
+    """The beginning of a folder's name: when, and by which process, and its how-manyth run."""
+    number = next(_NUMBERS)
+    return time.strftime("%Y%m%d-%H%M%S") + f"-{os.getpid()}" + (f"-{number}" if number else "")

@@ -35,7 +35,7 @@ def close_run(experiment: Any) -> dict[str, Any]:
     }
     result |= experiment.extensions.finish()
     if not args.disable_log:
-        logger.write(results_folder(args))
+        logger.write(results_folder(args), experiment.folder.name)
         experiment.folder.finish(result)
         print(f"Result: {experiment.folder.path / 'result.json'}")
     experiment.trackers.close()

@@ -3,6 +3,7 @@ import math
 import sys
 import time
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -21,15 +22,16 @@ from utils.checkpoints import (
     save_checkpoint,
     stream_fields,
 )
-from utils.conf import set_rng_state
+from utils.conf import get_checkpoint_path, set_rng_state
 from utils.early_stopping import EarlyStopping
-from utils.errors import RunError
+from utils.errors import RunError, UsageError
 from utils.evaluate import evaluate
 from utils.extensions import Extensions
+from utils.files import clear_leftovers, ensure_appendable, ensure_writable
 from utils.identity import run_key
 from utils.interrupts import Interrupted, StopRequest
 from utils.loggers import Logger, mean
-from utils.run_folder import RunFolder, peak_memory_mb
+from utils.run_folder import RunFolder, peak_memory_mb, results_folder
 from utils.schedulers import get_scheduler
 from utils.summary import close_run
 from utils.trackers import open_trackers
@@ -66,14 +68,40 @@ class Experiment:
         resuming = checkpoint is not None and args.resume and "run" in checkpoint
         self.folder = RunFolder(args, self.sources, self.key,
                                 checkpoint["run"]["folder"] if resuming else None)
-        self.trackers = open_trackers(args, self.folder)
-        if resuming:
-            with restoring(args.loadcheck):
+        self._try_places()
+        try:
+            if resuming:
+                self.folder.open()
+                done = self.folder.result()
+                if done is not None:
+                    print(f"This run is finished already.\nResult: {self.folder.path}")
+                    return done
+            self.trackers = open_trackers(args, self.folder)
+            return self._run(checkpoint, bool(resuming))
+        finally:
+            self.folder.close()
+
+    def _try_places(self) -> None:
+        """Before training: can all that the run will write be written?
+
+        Raises:
+            UsageError: naming the file or folder and the argument that chose it.
+        """
+        if self.folder.enabled:
+            for path in self.logger.files(results_folder(self.args)).values():
+                ensure_appendable(path, "--results_path or --base_path")
+        if self.args.savecheck:
+            ensure_writable(Path(get_checkpoint_path()), "--checkpoint_path")
+            clear_leftovers(Path(get_checkpoint_path()))
+
+    def _run(self, checkpoint: dict[str, Any] | None, resuming: bool) -> dict[str, Any]:
+        if checkpoint is not None and resuming:
+            with restoring(self.args.loadcheck):
                 self._resume(checkpoint)
         else:
             self._start(checkpoint)
         with self.stop:
-            if args.inference_only:
+            if self.args.inference_only:
                 self._infer(checkpoint)
             else:
                 self._learn_tasks()
@@ -222,6 +250,8 @@ class Experiment:
                 self._step(batch, extra_names, bar)
                 if args.fitting_mode == "iters" and position.steps >= args.n_iters:
                     break
+        if not position.batch:
+            raise UsageError(nothing_to_train_on(args, position))
         if self.scheduler is not None and args.scheduler_mode == "epoch":
             self.scheduler.step()
 
@@ -298,6 +328,14 @@ class Experiment:
             self.save(f"paused-{position.task}e{position.epoch}b{position.batch}")
             hint = " The same command with --resume goes on from there."
         raise Interrupted(f"Interrupted after {where}.{hint}", self.stop.number)
+
+
+def nothing_to_train_on(args: Namespace, position: Position) -> str:
+    """Why a task without a single batch cannot be learned."""
+    why = f"it has fewer than --batch_size {args.batch_size} samples and --drop_last 1 skips an " \
+        "incomplete batch; lower --batch_size" if args.drop_last else \
+        "it has no sample; choose other data"
+    return f"There is nothing to train on in task {position.task + 1}: {why}."
 
 
 def non_finite_message(terms: dict[str, Any], position: Position) -> str:
