@@ -177,6 +177,7 @@ def initialize(args: Namespace | None = None):
     from datasets import get_dataset
     from models import get_model
     from utils.conf import base_path, get_checkpoint_path, get_device, set_random_seed
+    from utils.preflight import check_memory, check_network
     from utils.threads import use_threads
 
     get_device(args.device)
@@ -185,7 +186,9 @@ def initialize(args: Namespace | None = None):
     set_random_seed(args.seed)
     dataset = get_dataset(args)
     complete_backbone_args(args, dataset)
+    check_memory(args, dataset)
     net = get_backbone(args)
+    check_network(args, net, dataset)
     use_threads(args, net, dataset)
     model = get_model(args, net, dataset.get_loss(), dataset.get_transform(), dataset)
     return model, dataset, args

@@ -21,6 +21,7 @@ from utils.errors import UsageError
 
 _CLASSES = 9
 _ROUNDS = 3
+_DEBUG_SAMPLES = 120
 
 
 def mix_sizes(first: int, second: int, batch_size: int) -> list[tuple[int, int]]:
@@ -80,6 +81,14 @@ def evaluation_stream(labels: np.ndarray,
     return np.concatenate(order), np.concatenate(degrees), sizes
 
 
+def first_of_each_digit(images: np.ndarray, labels: np.ndarray,
+                        count: int) -> tuple[np.ndarray, np.ndarray]:
+    """A stream short enough for a smoke test: `count` samples of each digit."""
+    rows = np.sort(np.concatenate([np.flatnonzero(labels == digit)[:count]
+                                   for digit in range(_CLASSES)]))
+    return images[rows], labels[rows]
+
+
 class SequentialMNIST360(PlainImages, GCLDataset):
     """General continual MNIST: one stream of 9 classes without task boundaries."""
 
@@ -104,6 +113,8 @@ class SequentialMNIST360(PlainImages, GCLDataset):
             stay, held_out = get_validation_indexes(self.args.validation, whole,
                                                     getattr(self.args, "seed", None))
             train, test = ((train[0][rows], train[1][rows]) for rows in (stay, held_out))
+        if getattr(self.args, "debug_mode", False):
+            train, test = (first_of_each_digit(*part, _DEBUG_SAMPLES) for part in (train, test))
         size = self.args.batch_size
         stream = training_stream(train[1], size, numpy_rng(self.data_seed, 0))
         self.train_loader = self._loader(*train, *stream, train=True)

@@ -6,6 +6,7 @@ ordinary step would change the outputs on the anchors, it is bent back (equation
 """
 import torch
 
+from datasets.utils.label_reduction import UNLABELED
 from models.utils.gradients import call_with
 from models.utils.rehearsal import RehearsalModel
 from utils.argument_types import at_least, share
@@ -74,7 +75,10 @@ class HAL(RehearsalModel):
 
     def end_task(self, dataset):
         """Learn the anchors of the task's classes."""
-        classes = torch.as_tensor(dataset.train_loader.dataset.targets).unique()
+        if self.phi is None:  # no step was taken (--start_from)
+            return
+        targets = torch.as_tensor(dataset.train_loader.dataset.targets)
+        classes = targets[targets != UNLABELED].unique()
         self.net.eval()
         new = self.learn_anchors(classes.to(self.device))
         self.net.train()

@@ -7,6 +7,7 @@ the new classes, whose part of the classifier is warmed up first.
 import torch
 from torch.nn import functional as F
 
+from datasets.utils.label_reduction import labelled_rows
 from models.utils.continual_model import ContinualModel
 from models.utils.snapshots import frozen_copy
 from utils.argument_types import at_least, positive
@@ -50,7 +51,9 @@ class Lwf(ContinualModel):
         self.net.eval()
         for _ in range(self.args.n_epochs):
             for batch in dataset.train_loader:
-                inputs, labels = batch[0].to(self.device), batch[1].to(self.device)
+                inputs, labels = (part.to(self.device) for part in labelled_rows(batch[:2]))
+                if not len(labels):
+                    continue
                 with torch.no_grad():
                     features = self.net(inputs, returnt="features")  # (B, F)
                 opt.zero_grad()

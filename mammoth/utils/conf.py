@@ -51,10 +51,12 @@ def get_device(wanted: str | None = None) -> torch.device:
     name = str(wanted).split(",")[0].strip()
     try:
         device = torch.device(f"cuda:{name}" if name.isdigit() else name)
-    except RuntimeError as error:
+    except (RuntimeError, ValueError, OverflowError):
+        device = None
+    if device is None or device.type not in ("cpu", "mps", "cuda"):
         raise UsageError(f"Expected --device to be cpu, mps, cuda or a GPU number, but got "
-                         f"`{wanted}`.") from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+                         f"`{wanted}`.")
+    if device.type == "cuda" and not 0 <= (device.index or 0) < torch.cuda.device_count():
         raise UsageError(f"--device {wanted} asks for a GPU, but this machine has "
                          f"{torch.cuda.device_count()}; use --device cpu.")
     if device.type == "mps" and not torch.backends.mps.is_available():

@@ -83,7 +83,7 @@ def test_noise_keeps_true_labels_beside_each_sample(tmp_path):
                 seen_true += true.tolist()
                 seen_wrong += int((labels != true).sum())
             assert len(next(iter(test))) == 2
-        kept = list(tmp_path.rglob("*.npy"))
+        kept = list(tmp_path.rglob("*.npz"))
         again = make(noise_rate=0.4, disable_noisy_labels_cache=False)
         first = again.get_data_loaders()[0].dataset.targets
     finally:
@@ -92,23 +92,60 @@ def test_noise_keeps_true_labels_beside_each_sample(tmp_path):
     assert sorted(seen_true) == sorted(whole.tolist())
     assert abs(seen_wrong / len(whole) - 0.4) < 0.01
     assert kept[0].relative_to(tmp_path).parts[:-1] == ("noisy_labels", "seq-digits", "symmetric",
-                                                        "40", "0")
+                                                        "0.4")
     assert torch.equal(first, make(noise_rate=0.4).get_data_loaders()[0].dataset.targets)
 
 
-def test_noise_cache_of_other_labels_is_not_used(tmp_path):
+@pytest.fixture()
+def cached_noise(tmp_path):
+    """A function that builds noisy labels with the cache in a folder of its own."""
     before = base_path()
     base_path(str(tmp_path))
-    args = Namespace(dataset="d", noise_rate=0.5, seed=0, disable_noisy_labels_cache=False)
+
+    def build(targets, class_order=None, **changes):
+        args = Namespace(**{"dataset": "d", "noise_rate": 0.5, "seed": 0, "noise_type": "symmetric",
+                            "disable_noisy_labels_cache": False, **changes})
+        return build_noisy_labels(targets, args, class_order)
+
+    yield build
+    base_path(before)
+
+
+def test_noise_cache_of_other_labels_is_not_used(tmp_path, cached_noise):
     targets = np.repeat(np.arange(4), 10)
-    try:
-        build_noisy_labels(targets, args)
-        other = build_noisy_labels(targets[::-1].copy(), args)
-        next(tmp_path.rglob("*.npy")).write_bytes(b"rubbish")
-        rebuilt = build_noisy_labels(targets[::-1].copy(), args)
-    finally:
-        base_path(before)
-    assert (other != targets[::-1]).sum() == 20 and np.array_equal(other, rebuilt)
+    cached_noise(targets)
+    other = cached_noise(targets[::-1].copy())
+    assert (other != targets[::-1]).sum() == 20
+    assert len(list(tmp_path.rglob("*.npz"))) == 2
+
+
+@pytest.mark.parametrize(("left", "right"), [(0.28, 0.29), (0.56, 0.57), (0.301, 0.309)])
+def test_near_noise_rates_do_not_share_a_file(cached_noise, left, right):
+    targets = np.repeat(np.arange(4), 1000)
+    for rate in (left, right):
+        wrong = cached_noise(targets, noise_rate=rate) != targets
+        assert wrong.sum() == 4 * round(rate * 1000)
+
+
+def test_another_seed_or_class_order_is_another_file(tmp_path, cached_noise):
+    targets = np.repeat(np.arange(10), 50)
+    cached_noise(targets)
+    cached_noise(targets, seed=1)
+    cached_noise(targets, class_order=np.arange(10)[::-1])
+    assert len(list(tmp_path.rglob("*.npz"))) == 3
+
+
+@pytest.mark.parametrize("damage", [b"", b"rubbish", None])
+def test_damaged_noise_cache_is_made_anew(tmp_path, cached_noise, damage):
+    targets = np.repeat(np.arange(4), 10)
+    first = cached_noise(targets)
+    path = next(tmp_path.rglob("*.npz"))
+    if damage is None:  # a file of the right form with other labels in it
+        kept = dict(np.load(path))
+        np.savez(path, **{**kept, "labels": kept["labels"][::-1]})
+    else:
+        path.write_bytes(damage)
+    assert np.array_equal(cached_noise(targets), first)
 
 
 def test_asymmetric_noise_makes_plausible_mistakes():

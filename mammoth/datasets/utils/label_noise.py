@@ -6,6 +6,11 @@ next class of the same superclass).
 
 Reference: Patrini et al., Making Deep Neural Networks Robust to Label Noise, CVPR 2017.
 """
+import hashlib
+import io
+import json
+import zipfile
+import zlib
 from argparse import Namespace
 from pathlib import Path
 
@@ -13,7 +18,8 @@ import numpy as np
 
 from datasets.utils.seeds import data_seed, numpy_rng
 from utils.conf import base_path, warn_once
-from utils.errors import UsageError
+from utils.errors import RunError, UsageError
+from utils.files import atomic_write
 
 _NOISE_STREAM = 7919  # keeps these draws apart from the other ones that start at the seed
 
@@ -81,40 +87,58 @@ def build_noisy_labels(targets: np.ndarray, args: Namespace,
         raise UsageError(f"Expected --noise_rate to lie between 0 and 1, but got {rate}.")
     kind = getattr(args, "noise_type", "symmetric")
     mistakes = _mistakes(args.dataset, class_order) if kind == "asymmetric" else None
-    cache = _cache_file(args, kind)
-    noisy = _read_cache(cache, targets)
+    about = _description(args, kind, targets, class_order)
+    cache = _cache_file(args, kind, about)
+    noisy = _read_cache(cache, about, targets)
     if noisy is None:
         noisy = noisy_labels(targets, rate, numpy_rng(data_seed(args), _NOISE_STREAM), mistakes)
-        _write_cache(cache, targets, noisy)
+        _write_cache(cache, about, noisy)
     return noisy
 
 
-def _cache_file(args: Namespace, kind: str) -> Path | None:
+def _description(args: Namespace, kind: str, targets: np.ndarray,
+                 class_order: np.ndarray | None) -> str:
+    """All that wrong labels depend on, as text: the true labels stand for the split too."""
+    return json.dumps({
+        "dataset": getattr(args, "dataset", ""), "type": kind, "rate": repr(float(args.noise_rate)),
+        "seed": data_seed(args), "true_labels": _digest(targets),
+        "class_order": None if class_order is None else _digest(class_order)}, sort_keys=True)
+
+
+def _digest(values: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(values, dtype=np.int64).tobytes()).hexdigest()
+
+
+def _cache_file(args: Namespace, kind: str, about: str) -> Path | None:
     if getattr(args, "disable_noisy_labels_cache", True):
         return None
-    seed = "disabled" if getattr(args, "seed", None) is None else str(args.seed)
     folder = Path(base_path(), getattr(args, "cache_path_noisy_labels", "noisy_labels"))
-    return folder / args.dataset / kind / str(int(args.noise_rate * 100)) / seed / "targets.npy"
+    name = hashlib.sha256(about.encode()).hexdigest()[:16]
+    return folder / args.dataset / kind / repr(float(args.noise_rate)) / f"{name}.npz"
 
 
-def _read_cache(path: Path | None, targets: np.ndarray) -> np.ndarray | None:
-    """The kept labels, if they were made for exactly these true labels."""
+def _read_cache(path: Path | None, about: str, targets: np.ndarray) -> np.ndarray | None:
+    """The kept labels, if they are whole and were made for exactly this."""
     if path is None or not path.exists():
         return None
     try:
-        kept = np.load(path, allow_pickle=False)  # (2, N): true, noisy
-    except (OSError, ValueError):
-        warn_once(f"{path} is damaged and is made anew.")
-        return None
-    fits = kept.shape == (2, len(targets)) and np.array_equal(kept[0], targets)
-    return kept[1] if fits else None
+        with np.load(path, allow_pickle=False) as kept:
+            noisy, said, digest = kept["labels"], str(kept["about"]), str(kept["digest"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        noisy, said, digest = np.empty(0), "", ""
+    if said == about and noisy.shape == targets.shape and noisy.dtype.kind == "i" \
+            and digest == _digest(noisy):
+        return noisy
+    warn_once(f"{path} is damaged and is made anew.")
+    return None
 
 
-def _write_cache(path: Path | None, targets: np.ndarray, noisy: np.ndarray) -> None:
+def _write_cache(path: Path | None, about: str, noisy: np.ndarray) -> None:
     if path is None:
         return
+    content = io.BytesIO()
+    np.savez(content, labels=noisy, about=np.array(about), digest=np.array(_digest(noisy)))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, np.stack([targets, noisy]), allow_pickle=False)
-    except OSError as error:
-        warn_once(f"The noisy labels could not be kept in {path} ({error.strerror}).")
+        atomic_write(path, content.getvalue())
+    except RunError as error:
+        warn_once(f"The noisy labels could not be kept: {error}")

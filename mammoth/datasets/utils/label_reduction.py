@@ -1,9 +1,21 @@
 """Semi-supervised variants: some training samples lose their label (it becomes -1)."""
 from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 UNLABELED = -1
+
+
+def labelled_rows(batch: Sequence[Any]) -> list[Any]:
+    """A batch (images, labels, ...) without its unlabelled samples.
+
+    The training loop leaves them out of `observe`; a method that passes over a task by itself
+    asks here.
+    """
+    known = batch[1] != UNLABELED
+    return list(batch) if known.all() else [part[known] for part in batch]
 
 
 def unlabeled_positions(targets: np.ndarray, args: Namespace, classes_per_task: int,

@@ -106,8 +106,13 @@ def _drop_labels(train: MammothDatasetWrapper, setting: "ContinualDataset", task
     if not isinstance(per_task, int):
         per_task = per_task[setting.c_task]
     rng = numpy_rng(data_seed(setting.args), _REDUCTION_STREAM, task)
+    classes = np.unique(train.targets)
     setting.unlabeled_mask = unlabeled_positions(train.targets, setting.args, per_task, rng)
     train.targets[setting.unlabeled_mask] = UNLABELED
+    without = np.setdiff1d(classes, train.targets)
+    if len(without):
+        raise UsageError(f"--label_perc or --label_perc_by_class leaves class {without[0]} of task "
+                         f"{task + 1} without a single label; raise it.")
 
 
 def make_loader(part: MammothDatasetWrapper, setting: "ContinualDataset", task: int) -> Any:
@@ -117,6 +122,10 @@ def make_loader(part: MammothDatasetWrapper, setting: "ContinualDataset", task: 
     is_train = vars(part)["train"]
     size = args.batch_size if is_train else max(args.batch_size, EVALUATION_BATCH)
     drop_last = bool(getattr(args, "drop_last", False)) and is_train
+    if is_train and len(part.targets) < (size if drop_last else 1):
+        raise UsageError(f"Task {task + 1} has {len(part.targets)} training samples, too few for a "
+                         f"batch of --batch_size {size}{' with --drop_last 1' * drop_last}; choose "
+                         "a smaller one, or hold out less with --validation.")
     if hasattr(part.dataset, "fetch"):
         generator = torch_generator(data_seed(args), task, int(is_train))
         return TensorLoader(part, size, shuffle=is_train, drop_last=drop_last,

@@ -13,6 +13,8 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
+from datasets.utils.label_reduction import labelled_rows
+
 _CHUNK_ELEMENTS = 2**22  # numbers held at once by the gradients of a chunk of samples
 
 Gradients = dict[str, torch.Tensor]
@@ -38,7 +40,9 @@ def diagonal_fisher(net: nn.Module, batches: Iterable[Any], device: torch.device
     total: torch.Tensor | float = 0.0
     count = 0
     for batch in batches:
-        inputs, labels = batch[0].to(device), batch[1].to(device)
+        inputs, labels = (part.to(device) for part in labelled_rows(batch[:2]))
+        if not len(labels):
+            continue
         total = total + squared_gradients(net, inputs, labels)
         count += len(labels)
     net.train(training)

@@ -3,6 +3,8 @@ from typing import Any
 
 import torch
 
+from datasets.utils.label_reduction import labelled_rows
+
 
 def draw_samples(dataset: Any, count: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Random training samples of the current task, at most as many as it has.
@@ -16,7 +18,7 @@ def draw_samples(dataset: Any, count: int) -> tuple[torch.Tensor, torch.Tensor, 
     """
     parts, found = [], 0
     for batch in dataset.train_loader:
-        parts.append([part[:count - found] for part in batch[:3]])
+        parts.append([part[:count - found] for part in labelled_rows(batch[:3])])
         found += len(parts[-1][1])
         if found >= count:
             break
