@@ -103,7 +103,9 @@ def bench_npcl(options: Namespace) -> list[dict[str, Any]]:
 
 
 def register() -> None:
-    """Make `mammoth-bench npcl` known."""
+    """Make `mammoth-bench npcl` and `mammoth-bench upstream` known."""
     from experiments.commands.bench import job
+    from npcl_plugin.upstream_bench import bench_upstream
 
     job("npcl")(bench_npcl)
+    job("upstream")(bench_upstream)

@@ -27,6 +27,9 @@ _HOME = {
     "Explanation": "asking.explanation",  # ours alone, for `explain`
     # ours alone, for novel data
     "UsageError": "utils.errors",
+    "locate": "datasets.utils.files",
+    "base_path": "utils.conf",
+    "RunError": "utils.errors",
     "MNIST": "datasets.utils.idx",
     "FASHION_MNIST": "datasets.utils.idx",
     "load_idx": "datasets.utils.idx",

@@ -6,6 +6,7 @@ Steps and evaluations are timed in processor seconds of one thread, which other 
     python utils/bench.py methods --base_path DATA     every method's step and evaluation against ER
     python utils/bench.py startup                      main.py --help against `import torch`
     python utils/bench.py npcl --base_path DATA        NPCL against ER, and how its cost grows
+    python utils/bench.py upstream --base_path DATA --mammoth PATH   an upstream checkout against us
 
 `--json FILE` keeps the figures.
 """
@@ -198,6 +199,7 @@ def parse_args(argv: Sequence[str] | None = None) -> Namespace:
     parser.add_argument("--repeats", type=int, default=5, help="process starts (startup)")
     parser.add_argument("--images", type=int, default=10000,
                         help="images of an evaluation (jobs of plugins)")
+    parser.add_argument("--mammoth", help="an upstream Mammoth checkout (upstream)")
     parser.add_argument("--json", type=Path, help="file to keep the figures in")
     return parser.parse_args(argv)
 

@@ -19,8 +19,9 @@ def get_scheduler(model: Any, args: Namespace, reload_optim: bool = True) -> LRS
     Raises:
         UsageError: the schedule has no such name or lacks its milestones.
     """
-    if model.custom_scheduler is not None:
-        return model.custom_scheduler
+    own = getattr(model, "custom_scheduler", None)  # some method files pass a bare network
+    if own is not None:
+        return own
     name = getattr(args, "lr_scheduler", None)
     if name is None or str(name).lower() == "none":
         return None

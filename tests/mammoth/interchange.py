@@ -127,7 +127,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("checkout", type=Path, help="an upstream Mammoth checkout")
     parser.add_argument("names", nargs="*", help="methods; default: all")
     parser.add_argument("--base_path", required=True, help="where MNIST is")
-    args = parser.parse_args(argv)
+    args = parser.parse_intermixed_args(argv)
     names = args.names or [path.stem for path in method_files(args.checkout)]
     import torch  # before the forks, for it takes the most time
 
