@@ -5,7 +5,7 @@ choice is in `utils/gss_buffer.py`.
 """
 
 from models.utils.rehearsal import RehearsalModel
-from utils.argument_types import positive_int
+from utils.argument_types import Range, positive_int
 from utils.gss_buffer import Buffer
 
 
@@ -19,7 +19,7 @@ class Gss(RehearsalModel):
     def get_parser(parser):
         """Arguments of the buffer, of its comparisons and the number of steps a batch."""
         parser = RehearsalModel.get_parser(parser)
-        parser.add_argument("--batch_num", type=positive_int, default=1,
+        parser.add_argument("--batch_num", type=Range(int, least=1, most=1000), default=1,
                             help="steps on each batch of the stream, with other replayed samples")
         parser.add_argument("--gss_minibatch_size", type=positive_int,
                             help="stored samples that new gradients are compared with; default: "
