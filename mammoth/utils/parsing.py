@@ -245,9 +245,13 @@ class SettingsBuilder:
         return vars(parser.parse_known_args(self.cmd)[0])
 
     def _default(self, action: argparse.Action, value: Any, source: str) -> None:
-        """Make a value of a settings file the default, if it is one that could be typed."""
-        action.default = None if value is None else \
-            self.parser.converted(action, value, source)
+        """Make a value of a settings file the default, if it is one that could be typed.
+
+        What a method's own code sets is taken as it is: some have no use for an argument and say
+        so with a value that nobody could type (`set_defaults(lr=0)`).
+        """
+        in_code = value is None or source == f"{self.model}'s default"
+        action.default = value if in_code else self.parser.converted(action, value, source)
         action.required = False
         self.sources[action.dest] = source
 

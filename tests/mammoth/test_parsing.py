@@ -146,3 +146,17 @@ def _parser():
     from utils.args import ArgumentParser
 
     return ArgumentParser(add_help=False)
+
+
+def test_what_a_methods_own_code_sets_need_not_be_something_to_type(monkeypatch):
+    """As in upstream's gdumb.py, which has no use for --lr and says so with 0."""
+    from models.sgd import Sgd
+
+    def get_parser(parser):
+        parser.set_defaults(lr=0)
+        return parser
+
+    monkeypatch.setattr(Sgd, "get_parser", staticmethod(get_parser))
+    words = ["--model", "sgd", "--dataset", "seq-digits", "--model_config", "base"]
+    assert parse_args(words).lr == 0
+    assert parse_args([*words, "--lr", "0.1"]).lr == 0.1
