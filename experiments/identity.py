@@ -19,7 +19,8 @@ from utils.identity import Role, experiment_settings, observations, role
 # arguments of some (to which plugins add theirs).
 PROTOCOL = ("n_epochs", "n_iters", "fitting_mode", "backbone", "stop_after", "start_from",
             "batch_size", "debug_mode", "label_perc", "label_perc_by_class", "validation",
-            "noise_rate", "dataset_config", "drop_last")
+            "noise_rate", "dataset_config", "drop_last", "features", "features_size",
+            "features_weights")
 OWN_PROTOCOL: list[str] = []
 # (model, its settings as `name=value name=value`) -> the row's name, for variants with a name.
 VARIANTS: dict[tuple[str, str], str] = {}
@@ -42,8 +43,9 @@ def plain(value: Any) -> str:
 
 @functools.cache
 def counts(name: str) -> bool:
-    """Whether an argument makes an experiment another one (weights count by their file's name)."""
-    return name == "loadcheck" or role(name, _looking()) in (Role.SETTING, Role.STEERING, Role.PART)
+    """Whether an argument makes an experiment another one (files count by their names)."""
+    return name in ("loadcheck", "features", "features_weights") or role(name, _looking()) in (
+        Role.SETTING, Role.STEERING, Role.PART)
 
 
 @functools.cache

@@ -24,12 +24,9 @@ def run(words, **options):
 
 def prepared(command, tmp_path):
     """The command with this Python, short, and with its files in a temporary folder."""
-    if "--features efficientnet" in command:  # fewer and smaller images pass the network
-        command = re.sub(r"seq-cifar100?", "seq-digits", command) + " --features_size 32"
+    command = with_small_features(command, tmp_path)
     words = shlex.split(command.replace("./run_all.sh tables", "python utils/reproduce.py"))
     words[0] = sys.executable if words[0] == "python" else words[0]
-    if "FILE.npz" in words:
-        words[words.index("FILE.npz")] = small_features(tmp_path)
     if {"--help", "--dry_run"} & set(words) or words[1] in AS_IT_STANDS:
         return words
     given = {word for word in words if word.startswith("--")}
@@ -53,12 +50,14 @@ def prepared(command, tmp_path):
     return words
 
 
-def small_features(folder):
-    """A file of features of 20 classes."""
+def with_small_features(command, folder):
+    """The command with fewer and smaller images, or with a small file of features."""
+    if "--features efficientnet" in command:
+        command = re.sub(r"seq-cifar100?", "seq-digits", command) + " --features_size 32"
     path, labels = folder / "FILE.npz", np.repeat(np.arange(20), 10)
     rows = np.random.default_rng(0).normal(size=(200, 8))
     np.savez(path, train_x=rows, train_y=labels, test_x=rows, test_y=labels)
-    return str(path)
+    return command.replace("FILE.npz", str(path))
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c not in BY_CI])

@@ -130,6 +130,9 @@ def test_variants_and_protocols_are_told_apart():
     assert (variant(fewer_draws), protocol(fewer_draws)) == ("npcl", "n_global 10")
     usual = run("er", "seq-cifar10", settings={"n_epochs": 50})
     assert protocol(usual) == "", "the published value, typed in"
+    features = run("er", "seq-cifar10", settings={"features": "efficientnet-lite0"})
+    assert protocol(features) == "features efficientnet-lite0"
+    assert variant(features) == "er", "the same method, apart from what learns from scratch"
 
 
 def test_a_seed_counts_once_and_the_better_informed_run_wins():
