@@ -193,7 +193,7 @@ def _matrices(source: "_Source", accuracy: Mapping[str, float]) -> dict[str, Mat
 
 def _summary(folder: Path, remarks: list[str]) -> dict[str, Any] | None:
     """The uncertainty summary if it is there and whole."""
-    remedy = f"python -m npcl_plugin.uncertainty {folder} makes it"
+    remedy = f"python -m npcl_plugin.uncertainty {printable(folder)} makes it"
     try:
         found = _mapping(folder / "uncertainty" / "summary.json")
     except FileNotFoundError:

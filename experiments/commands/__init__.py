@@ -1,12 +1,13 @@
 """The command lines: each module has a `main(argv)` that returns the exit code."""
 import argparse
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from experiments.contributions import load_contributions
-from utils.errors import RunError, UsageError
+from experiments.run import printable
+from utils.errors import sentence_and_code
+from utils.streams import make_patient
 
 
 def command_parser(page: str, allow_abbrev: bool = True) -> argparse.ArgumentParser:
@@ -23,13 +24,12 @@ def command_parser(page: str, allow_abbrev: bool = True) -> argparse.ArgumentPar
 
 
 def told(main: Callable[[], int]) -> int:
-    """Call `main`; mistakes become one sentence on stderr and their exit code."""
+    """Call `main`; whatever goes wrong becomes one sentence on stderr and an exit code."""
+    make_patient()
     try:
         load_contributions()
         return main()
-    except (UsageError, RunError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except BrokenPipeError:  # `mammoth-sweep --dry_run | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except (Exception, KeyboardInterrupt) as error:
+        sentence, code = sentence_and_code(error)
+        print(f"error: {printable(sentence)}", file=sys.stderr)
+        return code

@@ -54,15 +54,15 @@ def build(options: Namespace) -> int:
     text, problems = page(groups, left_out, str(options.source))
     for problem in problems:
         print(f"note: {printable(problem)}", file=sys.stderr)
-    out = options.out or options.source / "page.html"
+    out, content = options.out or options.source / "report.html", text.encode("utf-8", "replace")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text, encoding="utf-8", errors="replace")
+        out.write_bytes(content)
     except OSError as error:
         raise UsageError(f"The page cannot be written to {out} ({error.strerror}); choose another "
                          "place with --out.") from error
     shown = sum(len(group.runs) for group in groups)
-    print(f"{shown} run(s), {len(text.encode()) / 1e6:.2f} MB: {out}")
+    print(f"{shown} run(s), {len(content) / 1e6:.2f} MB: {out}")
     if options.figures:
         count = write_figures(groups, options.figures, options.format)
         print(f"{count} figures: {options.figures}")

@@ -15,11 +15,13 @@ A list inside a list is one value (`lr_milestones: [[35, 45]]`), `null` leaves a
 and a question mark (`buffer_size?: [200, 500]`) gives it to the methods that have it only.
 """
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from experiments.run import printable
 from experiments.sweeps.specification import (
     Folders,
     RunSpec,
@@ -29,49 +31,105 @@ from experiments.sweeps.specification import (
 )
 from utils.errors import UsageError
 
+MOST_RUNS = 10_000
+_MOST_RULES = 500
+_LONGEST = 1000  # characters of a value
+_LARGEST = 2 ** 63
 
-def read_grid(path: Path) -> list[tuple[str, dict[str, Any]]]:
+Grid = dict[str, Any]
+
+
+def load_grid(path: Path) -> Grid:
+    """What a grid file holds.
+
+    Raises:
+        UsageError: the file is missing, or its parts are not what a grid is made of.
+    """
+    from utils.config import read_yaml
+
+    if not path.is_file():
+        raise UsageError(f"There is no grid file {printable(path)}; give one, e.g. "
+                         "configs/tables-cpu.yaml.")
+    content = {str(name): value for name, value in read_yaml(path).items()}
+    blocks = content.get("runs", [{}])
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+        raise UsageError(f"Expected `runs` in {path} to be a list of mappings, each a grid.")
+    content["runs"] = [{str(name): value for name, value in block.items()} for block in blocks]
+    return content
+
+
+def read_grid(path: Path) -> list[tuple[str, Grid]]:
     """All combinations of a grid file.
 
     Returns:
         (name of the block, arguments) of each run, in the file's order.
 
     Raises:
-        UsageError: the file is missing or is no such grid.
+        UsageError: the file is missing, is no such grid, or asks for too many runs.
     """
-    from utils.config import read_yaml
+    return expand(load_grid(path), path)
 
-    if not path.is_file():
-        raise UsageError(f"There is no grid file {path}; give one, e.g. configs/tables-cpu.yaml.")
-    content = read_yaml(path)
-    shared = {str(k): v for k, v in content.items() if k not in ("runs", "exclude", "name")}
-    blocks = content.get("runs", [{}])
-    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
-        raise UsageError(f"Expected `runs` in {path} to be a list of mappings, each a grid.")
-    found: list[tuple[str, dict[str, Any]]] = []
+
+def expand(content: Grid, path: Path) -> list[tuple[str, Grid]]:
+    """`read_grid` of a file that was loaded."""
+    shared = {k: v for k, v in content.items() if k not in ("runs", "exclude", "name")}
+    blocks = content["runs"]
+    values = [{**shared, **{k: v for k, v in block.items() if k not in ("name", "exclude")}}
+              for block in blocks]
+    refuse_too_many(sum(math.prod(len(_options(v)) for v in block.values()) for block in values),
+                    path)
+    found: list[tuple[str, Grid]] = []
     for i, block in enumerate(blocks):
-        name = str(block.get("name", content.get("name", path.stem if "runs" not in content
-                                                 else f"block {i + 1}")))
-        own = {str(k): v for k, v in block.items() if k not in ("name", "exclude")}
+        usual = f"block {i + 1}" if blocks != [{}] else path.stem
+        name = str(block.get("name", content.get("name", usual)))
         left_out = [*_exclusions(content, path), *_exclusions(block, path)]
-        resolved = map(where_it_exists, combinations({**shared, **own}, path))
+        resolved = map(where_it_exists, combinations(values[i], path))
         found += [(name, run) for run in resolved
                   if not any(_matches(run, rule) for rule in left_out)]
     return found
 
 
-def combinations(values: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
+def refuse_too_many(count: int, path: Path) -> None:
+    """Say how many runs a grid asks for before they are written out.
+
+    Raises:
+        UsageError: more than `MOST_RUNS`.
+    """
+    if count > MOST_RUNS:
+        raise UsageError(f"{printable(path)} asks for {count:,} runs, more than the {MOST_RUNS:,} "
+                         "that one grid may have; shorten a list or split the file.")
+
+
+def _options(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def combinations(values: Mapping[str, Any], path: Path) -> Iterator[Grid]:
     """Every choice of one value from each list."""
-    lists = [value if isinstance(value, list) else [value] for value in values.values()]
+    lists = [_options(value) for value in values.values()]
     for name, options in zip(values, lists, strict=True):
         if not options:
-            raise UsageError(f"`{name}` in {path} is an empty list; give a value or null.")
+            raise UsageError(f"`{printable(name)}` in {path} is an empty list; give a value or "
+                             "null.")
         for option in options:
-            if isinstance(option, dict):
-                raise UsageError(f"Expected `{name}` in {path} to be a value or a list of values, "
-                                 "but got a mapping; several grids go under `runs`.")
+            _check_value(name, option, path)
     for choice in itertools.product(*lists):
         yield dict(zip(values, choice, strict=True))
+
+
+def _check_value(name: str, option: Any, path: Path) -> None:
+    """Refuse what no argument can have."""
+    said = f"Expected `{printable(name)[:100]}` in {path} to be a value or a list of values"
+    if isinstance(option, dict):
+        raise UsageError(f"{said}, but got a mapping; several grids go under `runs`.")
+    for value in _options(option):
+        if value is not None and not isinstance(value, str | int | float):
+            raise UsageError(f"{said}, but got a {type(value).__name__}.")
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            raise UsageError(f"{said}, but got a number of {value.bit_length()} bits.")
+        if isinstance(value, str) and (len(value) > _LONGEST or not value.isprintable()):
+            raise UsageError(f"{said}, but got text with control characters or of more than "
+                             f"{_LONGEST} letters.")
 
 
 def _exclusions(content: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
@@ -79,31 +137,31 @@ def _exclusions(content: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
     if not isinstance(rules, list) or not all(isinstance(rule, dict) and rule for rule in rules):
         raise UsageError(f"Expected `exclude` in {path} to be a list of mappings, e.g. "
                          "- {model: der, buffer_size: 500}.")
+    if len(rules) > _MOST_RULES:
+        raise UsageError(f"{path} excludes {len(rules):,} combinations one by one; write at most "
+                         f"{_MOST_RULES:,} rules.")
     return rules
 
 
 def _matches(run: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
     """Whether the run has all the values of the rule (or, for a list, one of each)."""
-    return all(name in run and str(run[name]) in
-               [str(v) for v in (wanted if isinstance(wanted, list) else [wanted])]
+    return all(name in run and str(run[name]) in map(str, _options(wanted))
                for name, wanted in rule.items())
 
 
-def check_exclusions(path: Path, runs: list[dict[str, Any]]) -> None:
+def check_exclusions(content: Grid, path: Path, runs: list[Grid]) -> None:
     """A rule about an argument that no run has is a misspelt one.
 
     Raises:
         UsageError: naming it.
     """
-    from utils.config import read_yaml
-
-    content = read_yaml(path)
-    blocks = content.get("runs", [])
+    blocks = content["runs"]
     known = {str(name).removesuffix("?") for part in (*runs, *blocks, content) for name in part}
     for rule in (rule for part in (content, *blocks) for rule in _exclusions(part, path)):
-        for name in rule:
+        for name in map(str, rule):
             if name not in known:
-                raise UsageError(f"{path} excludes by `{name}`, which none of its runs has.")
+                raise UsageError(f"{path} excludes by `{printable(name)[:100]}`, which none of its "
+                                 "runs has.")
 
 
 def plan(path: Path, folders: Folders, extra: Mapping[str, Any] | None = None,
@@ -120,8 +178,9 @@ def plan(path: Path, folders: Folders, extra: Mapping[str, Any] | None = None,
     Raises:
         UsageError: something in the file cannot work; nothing was started.
     """
-    runs = read_grid(path)
-    check_exclusions(path, [given for _, given in runs])
+    content = load_grid(path)
+    runs = expand(content, path)
+    check_exclusions(content, path, [given for _, given in runs])
     given = [(group, {**run, **(extra or {})}) for group, run in runs]
     specs = []
     for group, run in given:

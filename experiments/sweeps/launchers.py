@@ -8,6 +8,7 @@ from experiments.sweeps.execution import Care, Outcome
 from experiments.sweeps.local import LocalLauncher
 from experiments.sweeps.options import jobs_of
 from experiments.sweeps.specification import RunSpec
+from utils.errors import UsageError
 
 LAUNCHERS = ("local", "ray", "slurm")
 _SLURM_JOBS = 64
@@ -45,6 +46,11 @@ def runs_at_a_time(options: argparse.Namespace) -> int:
     time only.
     """
     here = jobs_of(options)
+    if not 0 <= options.gpus < 1e6 or not 1 <= options.time < 10 ** 8:
+        raise UsageError(f"Expected --gpus to be at least 0 and --time at least 1 minute, but got "
+                         f"{options.gpus:g} and {options.time}.")
+    if options.mem is not None and not 0 < options.mem < 1e9:
+        raise UsageError(f"Expected --mem to be above 0 gigabytes, but got {options.mem:g}.")
     return options.jobs or _SLURM_JOBS if options.launcher == "slurm" else here
 
 

@@ -36,10 +36,10 @@ def jobs_of(options: argparse.Namespace) -> int:
     Raises:
         UsageError: it, or the number of threads, is below 1.
     """
-    for name in ("jobs", "cpus"):
+    for name, least in (("jobs", 1), ("cpus", 1), ("retries", 0)):
         value = getattr(options, name)
-        if value is not None and value < 1:
-            raise UsageError(f"Expected --{name} to be at least 1, but got {value}.")
+        if value is not None and value < least:
+            raise UsageError(f"Expected --{name} to be at least {least}, but got {value}.")
     asked: int | None = options.jobs
     return asked or max(1, len(os.sched_getaffinity(0)) // options.cpus)
 

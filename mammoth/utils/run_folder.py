@@ -31,14 +31,9 @@ from utils.files import (
     ensure_writable,
     write_json,
 )
-from utils.identity import Role, names_of
 from utils.identity import run_key as run_key
 from utils.locks import Lock, owner
 from utils.loggers import plain_args
-
-# Until the scripts ask `utils.identity` themselves.
-NOT_PART_OF_THE_KEY = names_of(Role.PLACE, Role.PROCESS, Role.BOOKKEEPING) | {
-    "conf_key", "conf_timestamp", "conf_jobnum"}
 
 _NUMBERS = itertools.count()
 

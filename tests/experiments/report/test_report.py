@@ -275,7 +275,7 @@ def test_command_runs_from_anywhere_and_writes_beside_the_runs(tmp_path):
     done = subprocess.run([sys.executable, str(SCRIPT), "."], capture_output=True, text=True,
                           cwd=tmp_path)
     assert done.returncode == 0 and "1 run(s)" in done.stdout and done.stderr == ""
-    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize("kind", ["absent", "empty", "unfinished", "file", "unwritable"])
@@ -295,7 +295,7 @@ def test_mistakes_are_one_sentence_and_exit_code_two(tmp_path, kind):
     done = run(source, *words)
     errors = [line for line in done.stderr.splitlines() if not line.startswith("left out")]
     assert done.returncode == 2 and len(errors) == 1 and errors[0].startswith("error: ")
-    assert not (source / "page.html").exists()
+    assert not (source / "report.html").exists()
 
 
 def test_heat_colours_are_readable_and_even():

@@ -43,7 +43,7 @@ def address(tmp_path_factory):
     done = subprocess.run([sys.executable, str(SCRIPT), str(folder)], capture_output=True,
                           text=True)
     assert done.returncode == 0, done.stderr
-    return (folder / "page.html").as_uri()
+    return (folder / "report.html").as_uri()
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from experiments.sweeps.grid import combinations, label, plan, read_grid, shorte
 from experiments.sweeps.specification import Folders, RunSpec, check
 from utils.errors import UsageError
 
+NUMBERS = st.integers(-2 ** 63, 2 ** 63)
+
 
 @pytest.fixture
 def folders(tmp_path):
@@ -50,8 +52,8 @@ def test_lists_multiply_and_blocks_add(tmp_path):
                            "lr_milestones": [3, 5]}
 
 
-@given(st.dictionaries(st.text("abc", min_size=1), st.lists(st.integers(), min_size=1, max_size=3)
-                       | st.integers(), max_size=4))
+@given(st.dictionaries(st.text("abc", min_size=1), st.lists(NUMBERS, min_size=1, max_size=3)
+                       | NUMBERS, max_size=4))
 def test_number_of_combinations_is_the_product(values):
     found = list(combinations(values, "grid.yaml"))
     assert len(found) == math.prod(len(v) if isinstance(v, list) else 1 for v in values.values())

@@ -3,7 +3,7 @@ import json
 import math
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "utils" / "report.py"
 SCORES = ["max_softmax", "entropy", "energy", "variance_softmax", "variance_entropy"]
 
