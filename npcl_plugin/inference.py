@@ -14,6 +14,7 @@ from npcl_plugin.contract import evaluation_mode
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws
 
+_SMALLEST_SUM = 1e-30
 HeadInference = Literal["entropy", "mixture", "naive", "variance", "energy", "max_prob"]
 
 
@@ -76,6 +77,44 @@ def answer(logits: torch.Tensor, mode: HeadInference,
     else:
         probs = draws.mean(0)
     return Prediction(logits, entropy, heads, draws, probs)
+
+
+def additive_answer(targets: torch.Tensor, draws: torch.Tensor,
+                    mode: HeadInference) -> torch.Tensor | None:
+    """Probabilities (B, C) where logits are sums, without the (T', S, B, C) of them.
+
+    exp(a + d) = exp(a) exp(d), so that the normalising sums of all heads and draws, and what
+    entropies need besides, are products of small matrices.
+
+    Args:
+        targets: a (B, C).
+        draws: d (T', S, C).
+
+    Returns:
+        None where a sum leaves the numbers that single precision can tell apart from 0, and for
+        rules that need each probability by itself.
+    """
+    if mode not in ("entropy", "mixture", "naive"):
+        return None
+    if mode == "naive":
+        return (targets + draws.mean((0, 1))).softmax(-1)
+    n_heads, n_draws, _ = draws.shape
+    a = targets - targets.amax(1, keepdim=True)
+    d = (draws - draws.amax(-1, keepdim=True)).flatten(0, 1)  # (T' S, C)
+    exp_a, exp_d = a.exp(), d.exp()
+    total = exp_a @ exp_d.t()  # (B, T' S)
+    if not float(total.min()) > _SMALLEST_SUM:
+        return None
+    if mode == "mixture":
+        share = total.reciprocal() / n_heads
+    else:
+        logits = torch.cat((exp_a * a, exp_a), 1) @ torch.cat((exp_d, exp_d * d), 1).t()
+        entropy = torch.addcdiv(total.log(), logits, total, value=-1)  # (B, T' S)
+        head = entropy.unflatten(1, (n_heads, -1)).sum(-1).argmin(1, keepdim=True)  # (B, 1)
+        chosen = torch.zeros(len(a), n_heads, dtype=a.dtype, device=a.device)
+        chosen = chosen.scatter_(1, head, 1.0)
+        share = (chosen.unsqueeze(-1) / total.unflatten(1, (n_heads, -1))).flatten(1)
+    return exp_a * (share @ exp_d) / n_draws
 
 
 class Prepared(NamedTuple):
@@ -180,6 +219,18 @@ class Predictor:
             x = torch.cat([self.net.features(self.normalise(buffer.examples[part].to(device)))
                            for part in rows.split(self.batch_size)])  # (m, F)
         return Context(x, buffer.labels[rows].to(device), buffer.task_labels[rows].to(device))
+
+    @torch.no_grad()
+    def probabilities(self, images: torch.Tensor) -> torch.Tensor:
+        """The answer (B, C) alone, as `__call__` has it, by the shortest way."""
+        with evaluation_mode(self.net):
+            ready = self.prepared()
+            x = self.net.features(images)  # (B, F)
+            r = ready.represent(x)
+            probs = additive_answer(*self.net.additive_logits(x, r, ready.z), self.mode) \
+                if self.net.decoder.additive else None
+            return answer(self.net.decode(x, r, ready.z), self.mode).probs \
+                if probs is None else probs
 
     @torch.no_grad()
     def __call__(self, images: torch.Tensor, draws: Draws | None = None,

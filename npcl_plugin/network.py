@@ -102,6 +102,14 @@ class NPNetwork(MammothBackbone):
             else self.decoder(x, r, z, head_of)
         return logits + self.backbone.classifier(x) if self.plan.residual_decoder else logits
 
+    def additive_logits(self, x: torch.Tensor, r: torch.Tensor,
+                        z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Parts (B, C) and (T', S, C) that add up to the logits of an additive decoder."""
+        targets = self.decoder.of_targets(x, r)
+        if self.plan.residual_decoder:
+            targets = targets + self.backbone.classifier(x)
+        return targets, self.decoder.from_z(z).transpose(0, 1)
+
     def training_pass(self, x: torch.Tensor, labels: torch.Tensor, tasks: torch.Tensor, *,
                       context: torch.Tensor, draws: Draws, sets: torch.Tensor | None = None,
                       from_context: bool = False, n_misdirected: int = 0) -> TrainingPass:

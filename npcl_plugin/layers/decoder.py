@@ -33,6 +33,16 @@ class LinearDecoder(nn.Module):
             layer.weight.data.copy_(part)
         nn.init.zeros_(self.from_x.bias)
 
+    @property
+    def additive(self) -> bool:
+        """Whether logits are a part of the target plus a part of the draw."""
+        return True
+
+    def of_targets(self, x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
+        """W_x x + W_r r: (B, C), of the first hidden layer if there is one."""
+        found: torch.Tensor = self.from_x(x) + self.from_r(r)
+        return found
+
     def forward(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
                 head_of: torch.Tensor) -> torch.Tensor:
         """Each target under its own head (training, the task is known).
@@ -46,7 +56,7 @@ class LinearDecoder(nn.Module):
         Returns:
             (S, B, C)
         """
-        targets = self.from_x(x) + self.from_r(r)  # (B, O)
+        targets = self.of_targets(x, r)
         draws = self.from_z(z)  # (S, T', O)
         if draws.shape[1] == 1:
             return self.logits(targets + draws)
@@ -63,9 +73,8 @@ class LinearDecoder(nn.Module):
 
     def every_head(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         """Each target under every head (inference): (T', S, B, C)."""
-        targets = self.from_x(x) + self.from_r(r)  # (B, O)
         draws = self.from_z(z).transpose(0, 1)  # (T', S, O)
-        return self.logits(targets + draws.unsqueeze(2))
+        return self.logits(self.of_targets(x, r) + draws.unsqueeze(2))
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """From the first layer's sum to logits."""
@@ -88,6 +97,11 @@ class DeepDecoder(LinearDecoder):
         super().__init__(n_features, size, size, has_latent=has_latent)
         self.norm = nn.LayerNorm(size) if norm else nn.Identity()
         self.rest = mlp(size, size, n_classes, depth=depth - 1, norm=norm)
+
+    @property
+    def additive(self) -> bool:
+        """See `LinearDecoder.additive`."""
+        return False
 
     def combine(self, targets: torch.Tensor, draws: torch.Tensor,
                 chosen: torch.Tensor) -> torch.Tensor:

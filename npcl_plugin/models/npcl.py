@@ -177,7 +177,7 @@ class NPCL(ContinualModel):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Log-probabilities (B, C) of the head that answers."""
-        probs = self.predict(x).probs
+        probs = self.predictor.probabilities(x)
         return probs.clamp_min(torch.finfo(probs.dtype).tiny).log()
 
     def predict(self, x: torch.Tensor, draws: Draws | None = None,

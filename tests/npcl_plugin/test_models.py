@@ -114,6 +114,15 @@ def test_cached_and_uncached_answers_agree_and_changes_are_noticed(tmp_path, mod
         assert net.predictor._prepared is not kept
 
 
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("dataset", ["seq-digits", "perm-digits"])
+def test_the_short_way_to_probabilities_is_the_long_one(tmp_path, model, dataset):
+    asked = learn_briefly(build(tmp_path, model, dataset))
+    images = torch.rand(9, 1, 8, 8)
+    torch.testing.assert_close(asked(images).exp(), asked.predict(images).probs, rtol=1e-4,
+                               atol=1e-6)
+
+
 def test_a_training_step_drops_the_cache(tmp_path):
     run = build(tmp_path)
     model = learn_briefly(run, tasks=1)

@@ -12,7 +12,7 @@ from torch.distributions import Normal, kl_divergence
 from npcl_plugin import objective
 from npcl_plugin.context import Context, covering_rows, misdirect, rows_per_class
 from npcl_plugin.gaussians import Gaussian, draw
-from npcl_plugin.inference import answer, prepare
+from npcl_plugin.inference import additive_answer, answer, prepare
 from npcl_plugin.layout import Blocks, Layout, Packed, Slots, cheapest_width
 from npcl_plugin.plan import Draws
 
@@ -198,6 +198,26 @@ def test_every_mode_gives_probabilities_and_follows_its_rule(mode):
         "max_prob": p.mean(1).max(-1).values.argmax(0),
         "entropy": (-(p * p.log()).sum(-1).sum(1)).argmin(0)}[mode]
     torch.testing.assert_close(got.probs if expected.dim() == 2 else got.head, expected)
+
+
+@pytest.mark.parametrize("mode", ["entropy", "mixture", "naive"])
+@QUICK
+@given(seed=seeds, scale=st.sampled_from([0.1, 3.0, 20.0]))
+def test_answers_of_additive_logits_are_those_of_the_logits(mode, seed, scale):
+    g = torch.Generator().manual_seed(seed)
+    targets = torch.randn(6, 5, generator=g).double() * scale
+    draws = torch.randn(4, 3, 5, generator=g).double() * scale
+    expected = answer(targets + draws.unsqueeze(2), mode).probs
+    got = additive_answer(targets, draws, mode)
+    if got is not None:
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
+    assert got is not None or scale == 20
+
+
+def test_additive_logits_that_cancel_are_left_to_the_long_way():
+    targets, draws = torch.tensor([[90.0, 0.0]]), torch.tensor([[[0.0, 90.0]]])
+    assert additive_answer(targets, draws, "entropy") is None
+    assert additive_answer(targets, draws, "variance") is None
 
 
 def test_the_oracle_head_answers_alone():
