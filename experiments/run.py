@@ -19,6 +19,7 @@ from utils.errors import UsageError
 
 MARKS = ("args.json", "metrics.jsonl", "result.json")
 SUMMARY_FORMAT = 1
+SUMMARY_MAKERS: list[str] = []  # commands that make a summary anew; plugins add theirs
 _MEGABYTE = 1 << 20
 _LIMITS = {"result.json": 8, "args.json": 1, "summary.json": 32, "metrics.jsonl": 32}
 _COMPACT_LIMIT = 64
@@ -193,7 +194,8 @@ def _matrices(source: "_Source", accuracy: Mapping[str, float]) -> dict[str, Mat
 
 def _summary(folder: Path, remarks: list[str]) -> dict[str, Any] | None:
     """The uncertainty summary if it is there and whole."""
-    remedy = f"python -m npcl_plugin.uncertainty {printable(folder)} makes it"
+    makers = " or ".join(f"{command} {printable(folder)}" for command in SUMMARY_MAKERS)
+    remedy = f"{makers or 'the plugin that records uncertainty'} makes it"
     try:
         found = _mapping(folder / "uncertainty" / "summary.json")
     except FileNotFoundError:

@@ -5,7 +5,7 @@ Steps and evaluations are timed in processor seconds of one thread, which other 
     python utils/bench.py harness --base_path DATA     ER: data against compute, evaluation
     python utils/bench.py methods --base_path DATA     every method's step and evaluation against ER
     python utils/bench.py startup                      main.py --help against `import torch`
-    python utils/bench.py npcl --base_path DATA        NPCL against ER, and how its cost grows
+    python utils/bench.py JOB --base_path DATA         what a plugin adds; the choices name it
     python utils/bench.py upstream --base_path DATA --mammoth PATH   an upstream checkout against us
 
 `--json FILE` keeps the figures.

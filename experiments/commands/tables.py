@@ -6,8 +6,8 @@
     python utils/tables.py --docs                     write those in README.md and docs/ anew
 
 Every figure of ours is the mean ± sd over the seeds (their number in brackets) of the records
-that `utils/collect.py` made; an empty cell was not measured. The paper's figures come from
-npcl_plugin/report/paper.json. Reduced protocols stand in tables of their own.
+that `utils/collect.py` made; an empty cell was not measured. The paper's figures come with the
+plugin that has its methods. Reduced protocols stand in tables of their own.
 """
 import sys
 from argparse import Namespace
@@ -68,6 +68,8 @@ def build(options: Namespace) -> int:
     if not options.results.is_dir():
         raise UsageError(f"There is no folder {options.results}; utils/collect.py makes its files.")
     runs = read_files(sorted(options.results.glob("*.json")))
+    if options.docs and not (ROOT / "docs").is_dir():
+        raise UsageError("--docs writes the pages of a checkout, and this is none; give --out.")
     if options.docs:
         written = documents(runs)
     else:

@@ -27,7 +27,8 @@ def score_name(score: str) -> str:
     return NAMES.get(score, score.replace("_", " "))
 
 
-def _against(novelty: Section) -> str:
+def against(novelty: Section) -> str:
+    """Which data is told from which."""
     return f"{novelty['data']} ({novelty['n_ood']} images) against this benchmark's test data " \
            f"({novelty['n_id']})"
 
@@ -45,28 +46,8 @@ def novelty_scores(shown: Shown, novelty: Section) -> Iterator[Figure]:
         yield Figure(
             f"novelty-{name}", f"Novel data: {title}", over_tasks(
                 lines, title, floor=0, ceiling=1.01),
-            f"{title} of each score, {meaning}; {better}. {_against(novelty)}.", "Novel data",
+            f"{title} of each score, {meaning}; {better}. {against(novelty)}.", "Novel data",
             facts=f"At the end: {last}.")
-
-
-@run_figure("novelty")
-def novelty_variance(shown: Shown, novelty: Section) -> Iterator[Figure]:
-    """Variance over draws on known and on novel data (baselines have none: then entropy)."""
-    for score in ("variance_softmax", "variance_entropy"):
-        if score not in novelty["scores"]:
-            continue
-        lines = [("in distribution", novelty["mean_id"][score]),
-                 ("novel", novelty["mean_ood"][score])]
-        known, novel = lines[0][1][-1], lines[1][1][-1]
-        ratio = f" Novel ÷ known at the end: {novel / known:.2f}." if finite(
-            (known, novel)) and known and novel is not None else ""
-        yield Figure(
-            f"novelty-{score.replace('_', '-')}", f"Novel data: {score_name(score)} over draws",
-            over_tasks(lines, score_name(score), floor=0),
-            "The paper's claim: the upper line is the novel data, by far. Mean over images of the "
-            f"variance over draws of the answering head. {_against(novelty)}.", "Novel data",
-            "tab05", f"At the end: in distribution {number(known, 4)}, novel {number(novel, 4)}."
-            + ratio)
 
 
 def _histogram(score: str, histogram: Section, auroc: Number, legend: bool) -> Svg:
@@ -91,7 +72,7 @@ def novelty_histograms(shown: Shown, novelty: Section) -> Iterator[Figure]:
             "novelty-histograms", "Novel data: spread of the scores", reduce(
                 stacked, pictures),
             "The less the two overlap, the better the score "
-            f"tells them apart. End of the run; {_against(novelty)}.", "Novel data")
+            f"tells them apart. End of the run; {against(novelty)}.", "Novel data")
 
 
 @comparison_figure

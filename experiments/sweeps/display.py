@@ -62,8 +62,8 @@ def squeezed(text: str, room: int) -> str:
     """Cut in the middle: a run's label begins with the method and ends with the seed."""
     if len(text) <= room:
         return text
-    head = (room - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (room - 1 - head):]}"
+    begin = (room - 1) // 2
+    return f"{text[:begin]}…{text[len(text) - (room - 1 - begin):]}"
 
 
 def ending_line(number: int, total: int, label: str, outcome: Outcome) -> str:

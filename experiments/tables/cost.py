@@ -33,7 +33,7 @@ def count(value: Any) -> str:
 
 
 @section("parameters", "Parameters", "The paper counts ER and DER as one. Records made before "
-         "parameters were kept have none.")
+         "parameters were kept have none.", place=50)
 def parameters(book: Book) -> Iterator[Table]:
     """Table 7: trainable parameters. Every method without layers of its own has ER's number."""
     for ending, runs, theirs in book.parts("parameters"):
@@ -53,7 +53,7 @@ def parameters(book: Book) -> Iterator[Table]:
 
 
 @section("time", "Inference time", "Seconds to answer the given number of images on one thread; "
-         "the paper's seconds are for the S-CIFAR-10 test set on its own hardware.")
+         "the paper's seconds are for the S-CIFAR-10 test set on its own hardware.", place=60)
 def inference_time(book: Book) -> Iterator[Table]:
     """Table 8: seconds for the test set, by the size of the buffer."""
     seconds = cost("answer", "seconds")

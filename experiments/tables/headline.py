@@ -19,7 +19,8 @@ _LIST_HEADER = ["dataset", "buffer", "method", "ours %", "paper %", "our BWT", "
 
 
 @section("headline", "Headline",
-         "Mean ± sd over the seeds; the best of each column in bold, joint training aside.")
+         "Mean ± sd over the seeds; the best of each column in bold, joint training aside.",
+         place=0)
 def headline(book: Book) -> Iterator[Table]:
     """Accuracy of the methods that people ask for first; what was reduced alike stands apart."""
     for ending, runs, theirs in book.parts("accuracy"):

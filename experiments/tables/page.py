@@ -1,5 +1,4 @@
 """All sections as one Markdown text, and the project's pages that show them."""
-import importlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -7,12 +6,13 @@ from experiments.contributions import load_contributions
 from experiments.measures import definition
 from experiments.paths import ROOT
 from experiments.run import BROKEN, Run
+from experiments.tables import cost, headline, paper, search
 from experiments.tables.headline import all_settings
+from experiments.tables.published import SOURCES
 from experiments.tables.sections import Book, Section, sections
 from experiments.tables.table import Table
 
-for _name in ("headline", "paper", "cost", "search"):  # their sections, in this order
-    importlib.import_module(f"experiments.tables.{_name}")
+OWN = (cost, headline, paper, search)  # imported for the sections that they register
 
 
 def all_sections() -> dict[str, Section]:
@@ -23,11 +23,12 @@ def all_sections() -> dict[str, Section]:
 
 def pages(book: Book, wanted: Iterable[str]) -> str:
     """The sections as one Markdown text."""
+    known = all_sections()
+    sources = ", ".join(f"`{source}`" for source in SOURCES)
     parts = ["# The paper's tables, ours beside them\n",
              "Made by `python utils/tables.py` from `results/*.json`; nothing is typed in by hand "
-             "but the\npaper's figures (`npcl_plugin/report/paper.json`). Ours: mean ± sd (seeds). "
-             "An empty cell was not measured.\n"]
-    known = all_sections()
+             f"but the\npaper's figures ({sources}). Ours: mean ± sd (seeds). An empty cell was "
+             "not measured.\n"]
     for section in (known[name] for name in wanted):
         tables = built(section, book)
         parts += [f"## {section.title}\n", *([section.note + "\n"] if section.note else []),

@@ -54,13 +54,13 @@ def _of_main_table(key: Key) -> bool:
     return key[1] not in _FEW and not is_ablation(key[2])
 
 
-@section("main", "Main results")
+@section("main", "Main results", place=10)
 def main_results(book: Book) -> Iterator[Table]:
     """Table 1: classification accuracy."""
     return by_method(book.parts("accuracy"), ACCURACY, "Accuracy, %", _of_main_table)
 
 
-@section("bwt", "Backward transfer")
+@section("bwt", "Backward transfer", place=20)
 def backward_transfer(book: Book) -> Iterator[Table]:
     """Appendix: backward transfer."""
     return by_method(book.parts("backward_transfer"), BACKWARD_TRANSFER, "Backward transfer",
@@ -71,7 +71,7 @@ def backward_transfer(book: Book) -> Iterator[Table]:
          "The paper names Nixon et al. (2019) for ACE and gives no formula; two readings of ours "
          "stand beside its figures.",
          (("ECE", "ece"), ("ACE by class", "ace_classwise"),
-          ("ACE of the answer", "ace_top_equal_mass")))
+          ("ACE of the answer", "ace_top_equal_mass")), place=30)
 def calibration(book: Book) -> Iterator[Table]:
     """Table 2: expected and adaptive calibration error.
 
@@ -95,7 +95,7 @@ def calibration(book: Book) -> Iterator[Table]:
             yield Table.of_rows(f"Calibration, {benchmark(dataset)}{ending}", header, lines)
 
 
-@section("few-shot", "Few-shot replay")
+@section("few-shot", "Few-shot replay", place=40)
 def few_shot(book: Book) -> Iterator[Table]:
     """Table 4: replay from 5 and 10 samples."""
     for ending, runs, theirs in book.parts("few_shot"):

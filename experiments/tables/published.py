@@ -2,11 +2,18 @@
 from collections.abc import Mapping
 from typing import Any
 
+SOURCES: list[str] = []
 _FIGURES: dict[str, dict[str, Any]] = {}
 
 
-def register(figures: Mapping[str, Any]) -> None:
-    """Add a paper's figures: kind -> dataset -> buffer size -> variant -> [mean, sd]."""
+def register(figures: Mapping[str, Any], source: str) -> None:
+    """Add a paper's figures: kind -> dataset -> buffer size -> variant -> [mean, sd].
+
+    Args:
+        source: the file that they stand in, for readers.
+    """
+    if source not in SOURCES:
+        SOURCES.append(source)
     for kind, tables in figures.items():
         if isinstance(tables, dict):
             _FIGURES.setdefault(kind, {}).update(tables)

@@ -20,7 +20,7 @@ Place = tuple[str, str, int, tuple[tuple[str, str], ...]]
 
 
 @section("search", "Search of hyperparameters", "Runs of `./run_all.sh tables --validation`: each "
-         "argument by itself, the rest as published; the best value in bold.")
+         "argument by itself, the rest as published; the best value in bold.", place=90)
 def search(book: Book) -> Iterator[Table]:
     """One table per method and benchmark: every value of every argument that was tried."""
     places: dict[Place, list[Run]] = {}

@@ -60,28 +60,23 @@ class Section:
     build: Builder
     note: str = ""
     terms: tuple[tuple[str, str], ...] = ()
+    place: float = 80
 
 
 _SECTIONS: dict[str, Section] = {}
 
 
 def section(key: str, title: str, note: str = "", terms: tuple[tuple[str, str], ...] = (),
-            after: str | None = None) -> Callable[[Builder], Builder]:
+            place: float = 80) -> Callable[[Builder], Builder]:
     """Decorator: a function from a book to tables becomes a section.
 
     Args:
         key: for `--only`.
-        after: the section that it follows; the last one unless given.
+        place: where it stands; 0 is the top of the page, 100 the end.
     """
 
     def decorate(build: Builder) -> Builder:
-        if key not in _SECTIONS:
-            order = list(_SECTIONS)
-            place = order.index(after) + 1 if after in order else len(order)
-            items = list(_SECTIONS.items())
-            items.insert(place, (key, Section(title, build, note, terms)))
-            _SECTIONS.clear()
-            _SECTIONS.update(items)
+        _SECTIONS[key] = Section(title, build, note, terms, place)
         return build
 
     return decorate
@@ -89,4 +84,4 @@ def section(key: str, title: str, note: str = "", terms: tuple[tuple[str, str], 
 
 def sections() -> dict[str, Section]:
     """All sections by key, in the order of the page."""
-    return dict(_SECTIONS)
+    return dict(sorted(_SECTIONS.items(), key=lambda item: item[1].place))

@@ -5,7 +5,7 @@ Imported by the hook `npcl_plugin.add_experiments`; nothing else of the plugin n
 import json
 from pathlib import Path
 
-from experiments import compact, identity, measures
+from experiments import compact, identity, measures, run
 from experiments.sweeps import estimate
 from experiments.tables import published
 from experiments.tables.cost import cost
@@ -32,6 +32,7 @@ def register() -> None:
         cost_figures,
         heads,
         latents,
+        novelty,
         tables,
     )
 
@@ -45,7 +46,9 @@ def register() -> None:
                          "same buffer.", cost("storage", "der").value, 0))
     measures.define(DEFINITIONS)
     compact.KEPT["confidence"] = ("n_draws", "significance", "true_head")
-    published.register(json.loads(PAPER.read_text(encoding="utf-8")))
+    published.register(json.loads(PAPER.read_text(encoding="utf-8")),
+                       "npcl_plugin/report/paper.json")
+    run.SUMMARY_MAKERS.append("python -m npcl_plugin.uncertainty")
     identity.VARIANTS.update(_VARIANTS)
     identity.OWN_PROTOCOL += ["replay_size", "n_global", "warmup"]
     add_rows(Row("joint_np", "joint NP"), Row("joint_anp", "joint ANP"),

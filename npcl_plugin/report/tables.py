@@ -24,7 +24,7 @@ def _measured(book: Book, variants: Iterable[str]) -> set[tuple[str, int]]:
     return {key[:2] for runs in book.measured.values() for key in runs if key[2] in wanted}
 
 
-@section("objectives", "Learning objectives", after="calibration")
+@section("objectives", "Learning objectives", place=35)
 def objectives(book: Book) -> Iterator[Table]:
     """Table 3: accuracy with each learning objective. `npcl` is the row with both."""
     theirs = {dataset: {size: {("npcl" if row == "both" else row): value
@@ -37,7 +37,7 @@ def objectives(book: Book) -> Iterator[Table]:
                      lambda key: key[2] in ("er", "npcl", *_OBJECTIVES) and key[:2] in measured)
 
 
-@section("noisy-context", "Noisy context", after="few-shot")
+@section("noisy-context", "Noisy context", place=42)
 def noisy_context(book: Book) -> Iterator[Table]:
     """Appendix: the importance of correct context."""
     measured = _measured(book, ["noisy"])
@@ -45,7 +45,7 @@ def noisy_context(book: Book) -> Iterator[Table]:
                      lambda key: key[2] in ("st_npcl", "noisy", "npcl") and key[:2] in measured)
 
 
-@section("storage", "Storage", after="noisy-context")
+@section("storage", "Storage", place=44)
 def storage(book: Book) -> Iterator[Table]:
     """Appendix: numbers stored besides images and labels, against DER."""
     for ending, runs, theirs in book.parts("storage"):
@@ -69,7 +69,7 @@ def storage(book: Book) -> Iterator[Table]:
 
 @section("novelty", "Novel data", "Mean variance over the draws of softmax (δ) and entropy (H), on "
          "test data of the tasks so far and on data of another kind. Means over the seeds.",
-         (("δ", "variance_softmax"), ("H", "variance_entropy")), after="time")
+         (("δ", "variance_softmax"), ("H", "variance_entropy")), place=62)
 def novelty(book: Book) -> Iterator[Table]:
     """Tables 5 and 10: variances over draws on known and on novel data, after each task."""
     columns = (("mean_id", "variance_softmax", "id_softmax"),
@@ -122,7 +122,7 @@ def _mean(values: Iterable[float | None], digits: int, factor: float = 1) -> str
 
 @section("confidence", "Confidence", "Prediction interval widths and accuracies by the paired "
          "t-test's verdict, under the true head. The paper's is one run.", (("PIW", "piw"),),
-         after="novelty")
+         place=64)
 def confidence(book: Book) -> Iterator[Table]:
     """Tables 6 and 11: interval widths and the t-test, class by class, under the true head."""
     names = ("accuracy", "piw_correct", "piw_incorrect", "accuracy_rejected",
@@ -152,7 +152,7 @@ def confidence(book: Book) -> Iterator[Table]:
 
 
 @section("draws", "Monte-Carlo samples", "The paper shows a heat map without figures and names (M "
-         "= 1, N = 50) and (M = 10, N = 20) as favourable.", after="confidence")
+         "= 1, N = 50) and (M = 10, N = 20) as favourable.", place=66)
 def monte_carlo(book: Book) -> Iterator[Table]:
     """Figure: accuracy by the numbers of draws N (global) and M (task), at inference."""
     for ending, runs, _ in book.parts("monte_carlo"):
@@ -169,7 +169,7 @@ def monte_carlo(book: Book) -> Iterator[Table]:
 
 
 @section("context", "Context size", "The paper shows curves without figures: accuracy grows with "
-         "the context.", after="draws")
+         "the context.", place=68)
 def context_size(book: Book) -> Iterator[Table]:
     """Figure: accuracy and uncertainty by the size of the context at inference."""
     for ending, runs, _ in book.parts("context_size"):
