@@ -66,16 +66,15 @@ class RunningAverages:
         self.task_sums = torch.zeros_like(torch.stack((memory.task_mean, memory.task_sd)))
         self.count = torch.zeros(len(memory.recorded), device=wanted.device)
 
-    def add(self, global_latent: Gaussian, task_latents: Gaussian, tasks: torch.Tensor) -> None:
-        """One batch: batch () and batch (N, T') distributions, the numbers of the T' tasks.
+    def add(self, global_latents: Gaussian, task_latents: Gaussian, tasks: torch.Tensor) -> None:
+        """Some batches: batch (G,), and batch (N, K) with the numbers of the wanted tasks (K,).
 
         A level without units leaves no trace.
         """
-        if global_latent.size:
-            self.batches += 1
-            self.global_sums += torch.stack((global_latent.mean, global_latent.sd))
+        if global_latents.size:
+            self.batches += len(global_latents.mean)
+            self.global_sums += torch.stack((global_latents.mean, global_latents.sd)).sum(1)
         if task_latents.size:
-            new = torch.isin(tasks, self.wanted)
-            pair = torch.stack((task_latents.mean, task_latents.sd)).mean(1)  # (2, T', O)
-            self.task_sums[:, tasks[new]] += pair[:, new]
-            self.count[tasks[new]] += 1
+            pair = torch.stack((task_latents.mean.mean(0), task_latents.sd.mean(0)))  # (2, K, O)
+            self.task_sums.index_add_(1, tasks, pair)
+            self.count.index_add_(0, tasks, torch.ones_like(tasks, dtype=self.count.dtype))

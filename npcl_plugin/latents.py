@@ -6,6 +6,7 @@ network is built.
 """
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -221,6 +222,13 @@ class Encoding(NamedTuple):
     summary: torch.Tensor  # (P, K, O) mean of s^t over each cell
     global_latents: Gaussian  # q(z^G | block), batch (P, G)
 
+    def only(self, tasks: torch.Tensor) -> "Encoding":
+        """The same without the cells of other tasks."""
+        kept = torch.isin(self.cells.tasks, tasks).nonzero().squeeze(1)
+        cells = self.cells._replace(tasks=self.cells.tasks[kept], sets=self.cells.sets[kept],
+                                    count=self.cells.count[kept])
+        return self._replace(cells=cells, summary=self.summary[:, kept])
+
 
 class LatentEncoder(nn.Module):
     """The latent path.
@@ -256,7 +264,7 @@ class LatentEncoder(nn.Module):
             tasks: (B,).
             blocks: one block of all by default.
         """
-        blocks = blocks or Blocks.single(len(labels))
+        blocks = blocks or Blocks.of_sets(np.zeros(len(labels), np.int64))
         layout = Layout.of(self.task_latent.tasks_of(tasks), blocks, x.dtype)
         rows = self.encoder(x, labels).index_select(0, layout.source)  # (R, O)
         rows = self.taskwise(rows, layout.within_cells, layout.slots)  # s^t

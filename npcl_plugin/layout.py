@@ -27,10 +27,10 @@ class Blocks(NamedTuple):
     n_sets: int
 
     @classmethod
-    def single(cls, count: int) -> "Blocks":
-        """All of `count` samples as one block."""
-        nothing = np.zeros(count, np.int64)
-        return cls(np.arange(count), nothing, nothing, 1, 1)
+    def of_sets(cls, sets: np.ndarray) -> "Blocks":
+        """Samples of sets (B,), numbered from 0 without a gap, of one part each."""
+        return cls(np.arange(len(sets)), np.zeros(len(sets), np.int64), sets, 1,
+                   int(sets.max()) + 1)
 
     @classmethod
     def targets_and_context(cls, sets: np.ndarray, context: np.ndarray) -> "Blocks":

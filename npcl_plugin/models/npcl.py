@@ -7,15 +7,18 @@ Equations 4 to 9 of the paper. Where the paper is silent or contradicts itself:
  - the distribution memory records the set of stream and replay together.
 """
 import math
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.utils import clip_grads_with_norm_
 
 from npcl_plugin import contract
 from npcl_plugin.arguments import add_arguments
-from npcl_plugin.context import ContextSet, covering_rows
+from npcl_plugin.context import Context, ContextSet, covering_rows
 from npcl_plugin.contract import (
     Buffer,
     ContinualModel,
@@ -27,11 +30,15 @@ from npcl_plugin.contract import (
 )
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.inference import Prediction, Predictor
+from npcl_plugin.layout import Blocks
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws, Plan
 from npcl_plugin.settings import complete
 from npcl_plugin.tasks import class_ends, task_ids_of, tasks_of
 from npcl_plugin.terms import Loss, Step, Targets
+
+# Of the end-of-task pass: encoded in one go, though none sees another.
+_BATCHES_TOGETHER = 16
 
 
 @register_model("npcl")
@@ -144,36 +151,47 @@ class NPCL(ContinualModel):
         """One more pass over the task with replay fills the distribution memory."""
         if self.task_iteration == 0:  # nothing was learned (--start_from, --inference_only)
             return
+        if not self.HAS_GLOBAL and not self.HAS_TASK:  # there is nothing to remember
+            return
         new = range(len(self.class_ends)) if self.class_ends else [self.current_task]
         averages = RunningAverages(self.net.memory, torch.tensor(new, device=self.device))
-        loader = dataset.train_loader
+        replay = self.predictor.context() if self.args.minibatch_size > 0 else None
         with evaluation_mode(self.net):
-            for i, batch in enumerate(loader):
-                if self.args.debug_mode and i > self.get_debug_iters():
-                    break
-                images, labels = batch[0].to(self.device), batch[1].to(self.device)
-                ids = task_ids_of(loader.dataset, batch)
-                tasks = self.tasks_of(labels, None if ids is None else ids.to(self.device))
-                known = labels >= 0
-                if known.any():
-                    self.measure(images[known], labels[known], tasks[known], averages)
+            batches = self.labelled_batches(dataset.train_loader)
+            while together := list(islice(batches, _BATCHES_TOGETHER)):
+                self.measure(together, replay, averages)
         self.net.memory.record(averages)
 
-    def measure(self, images: torch.Tensor, labels: torch.Tensor, tasks: torch.Tensor,
+    def labelled_batches(self, loader: Any) -> Iterator[Context]:
+        """Features, labels and tasks of the labelled samples, batch by batch."""
+        for i, batch in enumerate(loader):
+            if self.args.debug_mode and i > self.get_debug_iters():
+                break
+            parts = (batch[0], batch[1], task_ids_of(loader.dataset, batch))
+            known = batch[1] >= 0
+            if not known.all():
+                parts = tuple(None if part is None else part[known] for part in parts)
+            if known.any():
+                images, labels, ids = (None if part is None else part.to(self.device)
+                                       for part in parts)
+                yield Context(self.net.features(images), labels, self.tasks_of(labels, ids))
+
+    def measure(self, batches: list[Context], replay: Context | None,
                 averages: RunningAverages) -> None:
-        """Add the distributions of a batch, together with replay, to the averages."""
-        if not self.buffer.is_empty() and self.args.minibatch_size > 0:
-            # Chosen here rather than by get_data: upstream's draws from the global numpy
-            # generator, from which later tasks are made.
-            rows = torch.randperm(len(self.buffer))[:self.args.minibatch_size]
-            replay = self.buffer.get_data_by_index(rows, transform=self.transform,
-                                                   device=self.device)
-            images, labels = torch.cat((images, replay[0])), torch.cat((labels, replay[1]))
-            tasks = torch.cat((tasks, replay[-1]))
-        encoding = self.net.latent(self.net.features(images), labels, tasks)
-        draws = Draws(self.args.n_global, self.args.n_task)
-        task_latents, _ = self.net.latent.sample(encoding, draws)
-        averages.add(encoding.global_latents[0, 0], task_latents, encoding.cells.tasks)
+        """Add the distributions of some batches, each a set with replay, to the averages."""
+        parts, sets = list(batches), list(range(len(batches)))
+        if replay is not None:
+            for number in range(len(batches)):
+                rows = torch.randperm(len(replay.labels))[:self.args.minibatch_size]
+                parts.append(Context(*(part[rows.to(part.device)] for part in replay)))
+                sets.append(number)
+        x, labels, tasks = (torch.cat(values) for values in zip(*parts, strict=True))
+        blocks = Blocks.of_sets(np.repeat(sets, [len(part.labels) for part in parts]))
+        encoding = self.net.latent(x, labels, tasks, blocks).only(averages.wanted)
+        z_global = self.net.latent.global_latent.sample(
+            encoding.global_latents[0], Draws(self.args.n_global, self.args.n_task))
+        averages.add(encoding.global_latents[0], self.net.latent.conditional(encoding, z_global)[0],
+                     encoding.cells.tasks)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Log-probabilities (B, C) of the head that answers."""

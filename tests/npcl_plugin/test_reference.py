@@ -1,4 +1,5 @@
 """The vectorised code against loops written from the paper's equations, in float64."""
+import numpy as np
 import pytest
 import torch
 from nets import network, samples
@@ -8,6 +9,7 @@ from reference import training_pass as slow_pass
 from npcl_plugin import objective
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.gaussians import Gaussian
+from npcl_plugin.layout import Blocks
 from npcl_plugin.plan import Draws
 
 N, M = 3, 2
@@ -154,9 +156,9 @@ def test_memory_after_a_task_is_the_average_of_the_batches():
     for i, (x, labels, tasks, context) in enumerate(batches):
         noise = noises(net, [0, 1, 2])
         torch.manual_seed(1)
-        encoding = net.latent(x, labels, tasks)
+        encoding = net.latent(x, labels, tasks).only(averages.wanted)
         of_tasks, _ = net.latent.sample(encoding, Draws(N, M))
-        averages.add(encoding.global_latents[0, 0], of_tasks, encoding.cells.tasks)
+        averages.add(encoding.global_latents[0], of_tasks, encoding.cells.tasks)
         _, _, posteriors, global_q = slow_pass(net, x, labels, tasks, context, *noise)
         slow_global.append(torch.stack(global_q))
         slow_task.append(sum(torch.stack(posteriors[n][1]) for n in range(N)) / N)
@@ -168,3 +170,16 @@ def test_memory_after_a_task_is_the_average_of_the_batches():
     torch.testing.assert_close(torch.stack((net.memory.task_mean[1], net.memory.task_sd[1])),
                                sum(slow_task) / 4, rtol=0, atol=1e-8)
     assert net.memory.recorded.tolist() == [False, True, False]
+
+
+def test_batches_that_are_encoded_together_do_not_see_each_other():
+    net = network()
+    batches = [samples(rows=rows, seed=rows)[:3] for rows in (12, 9, 15)]
+    together = net.latent(*(torch.cat(values) for values in zip(*batches, strict=True)),
+                          Blocks.of_sets(np.repeat([0, 1, 2], (12, 9, 15))))
+    for number, batch in enumerate(batches):
+        alone = net.latent(*batch)
+        torch.testing.assert_close(together.global_latents[0, number].mean,
+                                   alone.global_latents[0, 0].mean, rtol=0, atol=1e-10)
+        torch.testing.assert_close(together.summary[0, together.cells.sets == number],
+                                   alone.summary[0], rtol=0, atol=1e-10)
