@@ -7,11 +7,24 @@ import time
 import pytest
 from runs import command, environment, result_of, run_main
 
+from models import REGISTRY
+from utils.args import ArgumentParser
+from utils.plugins import load_plugins
+
 MEASURED = ("accuracy", "accuracy_matrix", "transfer", "seed", "n_parameters")
 
 
+def methods():
+    """Every method that learns classes one task after the other, those of plugins too."""
+    load_plugins()
+    return [name for name in REGISTRY.names() if "class-il" in REGISTRY[name].COMPATIBILITY]
+
+
 def words(model, folder, *more):
-    return ("--model", model, "--dataset", "seq-digits", "--buffer_size", 50, "--seed", 5,
+    own = REGISTRY[model].get_parser(ArgumentParser(add_help=False)).actions_by_dest()
+    size = ("--buffer_size", 50) if "buffer_size" in own else ()
+    draws = ("--n_global", 4, "--n_global_eval", 2) if "n_global" in own else ()
+    return ("--model", model, "--dataset", "seq-digits", *size, *draws, "--seed", 5,
             "--n_epochs", 12, "--non_verbose", 1, "--base_path", folder / "data",
             "--checkpoint_path", folder / "checkpoints", *more)
 
@@ -37,25 +50,25 @@ def kill_while_training(line, folder, chance):
     return alive
 
 
-def killed_runs_agree(model, tmp_path, kills, seed):
+def killed_runs_agree(model, tmp_path, kills, seed, finish_after=4):
+    """Kill runs of a method that many times; each comes to the end of an undisturbed one."""
     calm = result_of(run_main(*words(model, tmp_path / "calm")))
-    chance, folder, hits = random.Random(seed), tmp_path / "killed", 0
-    line = command(*words(model, folder, "--savecheck", "epoch", "--resume"))
+    chance, folder, hits, here = random.Random(seed), tmp_path / "killed0", 0, 0
     while hits < kills:
-        assert kill_while_training(line, folder, chance), "the run ended before it was killed"
-        hits += 1
-        if hits % 4 == 0:  # let it come to its end now and then, and start anew
-            finish_and_compare(model, folder, calm)
-            folder = tmp_path / f"killed{hits}"
-            line = command(*words(model, folder, "--savecheck", "epoch", "--resume"))
-    if hits % 4:
-        finish_and_compare(model, folder, calm)
+        line = command(*words(model, folder, "--savecheck", "epoch", "--resume"))
+        alive = kill_while_training(line, folder, chance)
+        hits, here = hits + alive, here + alive
+        if here == finish_after or hits == kills or not alive:
+            finish_and_compare(model, folder, calm, here)
+            folder, here = folder.with_name(f"killed{hits}_{chance.random()}"), 0
 
 
-def finish_and_compare(model, folder, calm):
+def finish_and_compare(model, folder, calm, kills):
     end = result_of(run_main(*words(model, folder, "--savecheck", "epoch", "--resume")))
     assert {name: end[name] for name in MEASURED} == {name: calm[name] for name in MEASURED}
-    assert end["resumed"] >= 1
+    assert end["resumed"] >= (kills > 0)
+    written = list(folder.glob("data/results/**/logs.pyd"))
+    assert written and all(len(path.read_text().splitlines()) == 1 for path in written)
 
 
 def test_killed_three_times_ends_as_if_undisturbed(tmp_path):
@@ -63,9 +76,13 @@ def test_killed_three_times_ends_as_if_undisturbed(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "seed"), [("er", 11), ("der", 12), ("derpp", 13)])
-def test_killed_many_times_ends_as_if_undisturbed(model, seed, tmp_path):
-    killed_runs_agree(model, tmp_path, kills=8, seed=seed)
+@pytest.mark.parametrize("model", methods())
+def test_killed_runs_of_every_method_end_as_if_undisturbed(model, tmp_path):
+    killed_runs_agree(model, tmp_path, kills=5, seed=model, finish_after=3)
+
+
+def test_the_slow_suite_kills_a_hundred_runs():
+    assert 5 * len(methods()) >= 100
 
 
 def test_sigterm_saves_mid_epoch_and_resume_is_exact(tmp_path):
