@@ -105,6 +105,9 @@ def test_every_method_and_benchmark_is_in_the_readme():
     sys.path.insert(0, str(ROOT / "mammoth"))
     from datasets import REGISTRY as DATASETS
     from models import REGISTRY as MODELS
+    from utils.plugins import load_plugins
+
+    load_plugins()
 
     for name in DATASETS.names():
         assert f"`{name}`" in README, name

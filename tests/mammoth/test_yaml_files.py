@@ -1,12 +1,18 @@
 """Settings files that are damaged or hostile: one sentence with the file's name, at once."""
+import datetime
 import random
 import time
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
+import yaml
 
+from main import parse_args
+from models import get_model_class
 from utils.config import ROOT, read_yaml
 from utils.errors import UsageError
+from utils.plugins import load_plugins
 
 LAUGHS = "a0: &a0 [1, 1]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 4)}]\n" for i in range(1, 40))
@@ -63,3 +69,45 @@ def test_damaged_copies_of_our_files_are_read_or_refused(tmp_path):
             refused += 1
             assert "m.yaml" in str(error)
     assert 20 < refused < 290
+
+
+JUNK = (None, 3, -1, "x", "", [1], [], {}, {1: 2}, {"lr": {"lr": 1}}, True, float("nan"),
+        datetime.date(2024, 1, 1), b"x", 10**30, "extends", ["er", "npcl"])
+
+
+def with_junk(content: dict, chance: random.Random) -> dict:
+    """Settings in which one key or value, at any depth, is replaced."""
+    changed = deepcopy(content)
+    place = changed
+    while True:
+        key = chance.choice(list(place))
+        if isinstance(place[key], dict) and place[key] and chance.random() < 0.6:
+            place = place[key]
+            continue
+        if chance.random() < 0.7:
+            place[key] = chance.choice(JUNK)
+        else:
+            place[chance.choice(("x", 0, -5, 2.5, True, None, "extends", "default", "seq-digits",
+                                 "class-il", "source", "lr"))] = chance.choice(JUNK)
+        return changed
+
+
+@pytest.mark.parametrize("model", ["derpp", "npcl", "npcl_plus"])
+def test_settings_with_a_wrong_piece_are_taken_or_refused(tmp_path, monkeypatch, model):
+    from utils.config import model_config_path
+
+    load_plugins()
+    kind = get_model_class(model)
+    original = Path(getattr(kind, "CONFIG_PATH", None) or model_config_path(model))
+    content = yaml.safe_load(original.read_text(encoding="utf-8"))
+    path, chance, refused = tmp_path / original.name, random.Random(1), 0
+    monkeypatch.setattr(kind, "CONFIG_PATH", path, raising=False)
+    for _ in range(60):
+        path.write_text(yaml.safe_dump(with_junk(content, chance)), encoding="utf-8")
+        words = ["--model", model, "--dataset", "seq-digits", "--buffer_size", "20"]
+        try:
+            parse_args(words)
+        except UsageError as error:
+            refused += 1
+            assert "\n" not in str(error)
+    assert refused > 10
