@@ -1,5 +1,6 @@
 """The command lines: each module has a `main(argv)` that returns the exit code."""
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +17,9 @@ def command_parser(page: str, allow_abbrev: bool = True) -> argparse.ArgumentPar
     Args:
         page: the docstring; its examples call the script, e.g. `python utils/sweep.py`.
     """
-    called = Path(sys.argv[0]).name
-    if called.startswith("mammoth-"):
-        page = page.replace(f"python utils/{called.removeprefix('mammoth-')}.py", called)
+    if Path(sys.argv[0]).name.startswith("mammoth-"):  # installed: there are no scripts
+        page = re.sub(r"(python )?utils/(\w+)\.py", r"mammoth-\2", page)
+        page = re.sub(r"(mammoth/)?main\.py", "mammoth", page)
     return argparse.ArgumentParser(description=page, allow_abbrev=allow_abbrev,
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
 

@@ -83,3 +83,14 @@ def test_one_module_reads_result_files():
         if path.name != "run.py":
             assert not names.search(path.read_text()), path
             assert "json.load" not in path.read_text(), path
+
+
+def test_example_of_the_documentation_is_shown(monkeypatch, tmp_path, capsys):
+    text = (ROOT / "docs" / "harness.md").read_text()
+    code = re.search(r"```python\n(from experiments\.measures.*?)```", text, re.DOTALL).group(1)
+    monkeypatch.setattr(measures, "_REGISTRY", dict(measures._REGISTRY))
+    monkeypatch.setattr(figure, "_OF_RUNS", list(figure._OF_RUNS))
+    exec(code, {})
+    write_run(tmp_path)
+    assert main([str(tmp_path)]) == 0, capsys.readouterr().err
+    assert 'data-key="last-task"' in (tmp_path / "report.html").read_text()
