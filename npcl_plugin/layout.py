@@ -200,7 +200,7 @@ class Layout(NamedTuple):
         stride = int(of_samples.max()) + 1
         code = np.where(free, n_blocks * stride, block_at * stride + task)
         codes, cell = np.unique(code, return_inverse=True)
-        n_cells = len(codes) // blocks.n_parts  # K; padding is one code at most
+        n_cells = (len(codes) - bool(free.any())) // blocks.n_parts  # K; padding is the last code
         targets = cell[at[blocks.parts == 0]]
         count = np.bincount(targets, minlength=n_cells)
         sets = codes[:n_cells] // stride

@@ -177,6 +177,7 @@ def test_batches_that_are_encoded_together_do_not_see_each_other():
     batches = [samples(rows=rows, seed=rows)[:3] for rows in (12, 9, 15)]
     together = net.latent(*(torch.cat(values) for values in zip(*batches, strict=True)),
                           Blocks.of_sets(np.repeat([0, 1, 2], (12, 9, 15))))
+    assert together.cells.sets.unique().tolist() == [0, 1, 2]
     for number, batch in enumerate(batches):
         alone = net.latent(*batch)
         torch.testing.assert_close(together.global_latents[0, number].mean,
