@@ -45,6 +45,8 @@ def parse_args(cmd: Sequence[str] | None = None) -> Namespace:
         raise SystemExit(0)
     args = builder.parse()
     args.conf_sources = builder.sources
+    if getattr(builder.dataset_class, "FACTS", None) is not None:  # what its data are
+        args.data_facts = builder.dataset_class.FACTS
     if builder.dataset_fields:  # what a variant changes besides arguments decides numbers too
         args.dataset_fields = builder.dataset_fields
     if origin is not None:
@@ -92,7 +94,6 @@ def complete_args(args: Namespace, dataset_class: type, origin: Any = None) -> N
 
     from utils.debug_mode import shorten
     from utils.identity import run_key
-    from utils.run_folder import DRAWN
 
     if "minibatch_size" in args and args.minibatch_size is None:
         args.minibatch_size = args.batch_size
@@ -108,7 +109,7 @@ def complete_args(args: Namespace, dataset_class: type, origin: Any = None) -> N
     args.conf_key = run_key(args)
     if args.seed is None:
         args.seed = torch.seed() % 2**31
-        args.conf_sources["seed"] = DRAWN
+        args.conf_sources["seed"] = "drawn at random"
     if args.resume and args.savecheck is None:
         args.savecheck = "task"
         args.conf_sources["savecheck"] = "implied by --resume"
@@ -229,6 +230,8 @@ def _run(args: Namespace) -> dict:
     model, dataset, args = initialize(args)
     if not args.non_verbose:
         print(describe_settings(args, args.conf_sources))
+        if hasattr(dataset, "describe"):
+            print(dataset.describe())
         print(f"Running {model.NAME} on {dataset.NAME} ({dataset.SETTING}, {dataset.N_TASKS} tasks)"
               f" with {args.backbone} on {model.device}", flush=True)
     return train(model, dataset, args)

@@ -47,7 +47,8 @@ def complete(args: Namespace, model: str, dataset: Any) -> None:
     typed = {name: getattr(args, name) for name in _postponed
              if getattr(args, name, None) is not None}
     found = resolved(model, dataset=dataset.NAME, setting=dataset.SETTING,
-                     buffer_size=args.buffer_size, typed=typed)
+                     buffer_size=args.buffer_size,
+                     typed={**typed, "backbone": getattr(args, "backbone", None)})
     for name, (action, default, required) in _postponed.items():
         if name in typed:
             continue

@@ -115,7 +115,7 @@ def check(spec: RunSpec, where: str) -> None:
 def _parsed(spec: RunSpec) -> Namespace:
     """What main.py makes of the arguments; runs that differ in the seed alone share the work."""
     from main import parse_args
-    from utils.identity import run_key
+    from utils.run_folder import run_key
 
     seed = spec.given.get("seed")
     words = [*to_words({**spec.given, "seed": None}), *spec.folders.words(), *ALWAYS]
@@ -162,7 +162,7 @@ def _number_of_tasks(args: Namespace) -> int:
 
     if args.joint:
         return 1
-    tasks = getattr(get_dataset_class(args.dataset), "N_TASKS", 1)
+    tasks = getattr(get_dataset_class(args), "N_TASKS", None) or 1  # a file of features: unknown
     return max(1, min(tasks, args.stop_after if args.stop_after is not None else tasks))
 
 

@@ -6,10 +6,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from datasets.utils.image_files import Shape, image_files, is_grey, open_image, to_pixels
+from datasets.utils.image_files import (
+    Shape,
+    as_pil,
+    image_batch,
+    image_files,
+    is_grey,
+    open_image,
+    pixel_values,
+    to_pixels,
+)
 from utils.errors import UsageError
-
-_CHANNELS = (1, 3, 4)
 
 
 class Prepared(NamedTuple):
@@ -33,10 +40,14 @@ def shape_of(dataset: Any) -> Shape:
         UsageError: it does not say.
     """
     size = getattr(dataset, "SIZE", None)
+    mean = getattr(dataset, "MEAN", None)
+    if hasattr(dataset, "embed"):  # on features: what counts is the images they are made of
+        size, mean = (next((vars(kind)[name] for kind in type(dataset).__mro__
+                            if vars(kind).get(name) is not None), None) for name in
+                      ("SIZE", "MEAN"))
     if size is None or len(size) != 2:
         raise UsageError(f"{dataset.NAME} does not say the height and width of its images (SIZE), "
                          "so none can be prepared for it.")
-    mean = getattr(dataset, "MEAN", None)
     return Shape(int(size[0]), int(size[1]), 1 if mean is None else len(mean))
 
 
@@ -68,6 +79,26 @@ def prepare(images: Any, shape: Shape) -> Prepared:
                     _notes(seen, shape))
 
 
+def prepare_features(rows: Any, count: int) -> Prepared:
+    """Samples that are features already: one row of `count` numbers, or several.
+
+    Raises:
+        UsageError: they are something else.
+    """
+    values = rows if torch.is_tensor(rows) else torch.as_tensor(np.asarray(rows)) \
+        if isinstance(rows, (np.ndarray, list, tuple)) and np.asarray(rows).dtype.kind in "fiu" \
+        else None
+    if values is None or values.dim() not in (1, 2) or values.shape[-1] != count \
+            or not values.numel():
+        got = "something else" if values is None else f"shape {tuple(values.shape)}"
+        raise UsageError(f"Expected rows of {count} features, as the model was trained on, but got "
+                         f"{got}.")
+    table = values.detach().cpu().float().reshape(-1, count)
+    if not table.isfinite().all():
+        raise UsageError("Expected finite features, but some are not.")
+    return Prepared(table, [str(number) for number in range(len(table))], ())
+
+
 def _is_list(images: Any) -> bool:
     return isinstance(images, Sequence) and not isinstance(images, (str, bytes))
 
@@ -83,70 +114,22 @@ def _expanded(item: Any, number: int) -> list[tuple[str, Any]]:
             raise UsageError(f"The folder {path} holds no images.")
         return [(str(file), open_image(file)) for file in files]
     if torch.is_tensor(item) or isinstance(item, np.ndarray):
-        return [(f"{number + i}", image) for i, image in enumerate(_as_pil(_uint8(item)))]
+        batch = as_pil(image_batch(pixel_values(item), 3))
+        return [(str(number + i), image) for i, image in enumerate(batch)]
     if hasattr(item, "convert") and hasattr(item, "size"):
         return [(getattr(item, "filename", "") or str(number), item)]
     raise UsageError(f"Expected images as arrays, tensors, PIL images or file names, but got a "
                      f"{type(item).__name__}.")
 
 
-def _uint8(array: Any) -> np.ndarray:
-    """Pixel values in 0 .. 255.
-
-    Raises:
-        UsageError: the values are no pixels.
-    """
-    values = array.detach().cpu().numpy() if torch.is_tensor(array) else array
-    if values.dtype == np.uint8:
-        return values
-    if values.dtype.kind not in "fiub":
-        raise UsageError(f"Expected an array of numbers as images, but got {values.dtype}.")
-    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
-    whole = values.dtype.kind in "iu"
-    if not (low >= 0 and high <= (255 if whole else 1 + 1e-6)):  # NaN fails too
-        raise UsageError(f"Expected images with values from 0 to {255 if whole else 1} (whole "
-                         f"numbers: 0 to 255), but they lie in {low:g} to {high:g}; undo any "
-                         "normalisation, it is done here.")
-    return (values if whole else np.rint(values.astype(np.float64) * 255)).astype(np.uint8)
-
-
-def _several(pixels: np.ndarray, channels: int) -> np.ndarray:
-    """(B, H, W) or (B, H, W, C) from one image or several, channels first or last.
-
-    Raises:
-        UsageError: the shape is none of images.
-    """
-    shape = pixels.shape
-    if pixels.ndim == 2:
-        pixels = pixels[None]
-    elif pixels.ndim == 3 and (shape[-1] in _CHANNELS or (shape[0] in _CHANNELS
-                                                          and shape[0] == channels)):
-        pixels = pixels[None]  # one image with channels
-    if pixels.ndim == 4 and pixels.shape[-1] not in _CHANNELS and pixels.shape[1] in _CHANNELS:
-        pixels = np.moveaxis(pixels, 1, -1)
-    if pixels.ndim == 4 and pixels.shape[-1] == 1:
-        pixels = pixels[..., 0]
-    if pixels.ndim not in (3, 4) or 0 in pixels.shape[1:] or (
-            pixels.ndim == 4 and pixels.shape[-1] not in _CHANNELS):
-        raise UsageError(f"Expected images of shape (H, W), (H, W, C), (C, H, W) or a batch of "
-                         f"them, but got {tuple(shape)}.")
-    return pixels
-
-
-def _as_pil(values: np.ndarray, channels: int = 3) -> list[Any]:
-    from PIL import Image
-
-    return [Image.fromarray(np.ascontiguousarray(image)) for image in _several(values, channels)]
-
-
 def _from_array(images: Any, shape: Shape) -> Prepared:
-    pixels = _several(_uint8(images), shape.channels)
+    pixels = image_batch(pixel_values(images), shape.channels)
     if not len(pixels):
         raise UsageError("There is no image to look at.")
     names = [str(number) for number in range(len(pixels))]
     if pixels.shape[1:] == shape.pixels:
         return Prepared(torch.from_numpy(np.ascontiguousarray(pixels)), names, ())
-    rows = [to_pixels(image, shape) for image in _as_pil(pixels, shape.channels)]
+    rows = [to_pixels(image, shape) for image in as_pil(pixels)]
     seen = [(pixels.shape[2], pixels.shape[1], pixels.ndim == 3)]
     return Prepared(torch.from_numpy(np.stack(rows)), names, _notes(seen, shape))
 

@@ -9,11 +9,11 @@ import torch
 from asking.abstaining import Curve
 from asking.answer import Answer, answer_from
 from asking.explanation import Explanation, explain, told_the_task
-from asking.images import Prepared, prepare, shape_of
+from asking.images import Prepared, prepare, prepare_features, shape_of
 from asking.teaching import label_numbers, teach
 from datasets.utils.class_order import has_class_tasks
 from datasets.utils.images import ImageDataset
-from utils.checkpoints import Position, Progress, save_checkpoint
+from utils.checkpoints import Position, Progress, load_checkpoint, save_checkpoint
 from utils.conf import get_rng_state, set_rng_state
 from utils.errors import UsageError
 from utils.evaluate import evaluation_mode
@@ -21,6 +21,7 @@ from utils.loggers import Logger
 from utils.notebooks import load_runner
 
 BATCH = 64
+_PLACES = ("features", "features_weights", "data")  # which the checkpoint knows by content too
 _NAMED_CLASSES = 4
 
 
@@ -35,8 +36,11 @@ def load_model(checkpoint: str | Path, **options: Any) -> "Learner":
         UsageError: the file is missing, damaged, or holds nothing that was trained.
     """
     before = get_rng_state()
+    made_with = load_checkpoint(checkpoint).get("args") or {}
+    places = {name: made_with[name] for name in _PLACES if made_with.get(name)}
     try:
-        settings = {"loadcheck": str(checkpoint), "inference_only": 1, "non_verbose": 1, **options}
+        settings = {**places, "loadcheck": str(checkpoint), "inference_only": 1, "non_verbose": 1,
+                    **options}
         model, dataset = load_runner(None, None, settings)
     finally:
         set_rng_state(before)
@@ -73,11 +77,9 @@ class Learner:
         return self.model.current_task
 
     def __repr__(self) -> str:
-        shape = getattr(self.dataset, "SIZE", ())
         return (f"{self.model.NAME} on {self.dataset.NAME} ({self.dataset.SETTING}): "
                 f"{self.tasks_learned} of {self.dataset.N_TASKS} tasks learned, "
-                f"{len(self.classes)} classes ({_listed(self.classes)}), images of "
-                f"{'x'.join(map(str, shape))}")
+                f"{len(self.classes)} classes ({_listed(self.classes)})")
 
     def ask(self, images: Any, task: int | None = None) -> Answer:
         """What is on the images, and how sure that is.
@@ -186,7 +188,13 @@ class Learner:
 
     def _prepared(self, images: Any) -> Prepared:
         """Images, or rows of features, as the benchmark has them."""
-        return prepare(images, shape_of(self.dataset))
+        dataset = self.dataset
+        if len(dataset.SIZE) == 1 and not hasattr(dataset, "embed"):
+            return prepare_features(images, dataset.SIZE[0])
+        ready = prepare(images, shape_of(dataset))
+        if hasattr(dataset, "embed"):
+            ready = ready._replace(rows=dataset.embed(ready.rows, "asked"))
+        return ready
 
     def _transform(self, train: bool) -> Any:
         """What the benchmark does with images of a split."""

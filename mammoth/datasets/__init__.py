@@ -29,11 +29,14 @@ def get_dataset_class(args: Any, return_args: bool = False) -> Any:
     """
     entry = REGISTRY.entry(args if isinstance(args, str) else args.dataset)
     found, own_args = entry["class"], entry["parsable_args"]
+    by_data = hasattr(found, "resolved") and not isinstance(args, str)
+    if by_data:  # the data decide what it is
+        found = found.resolved(args)
     if getattr(args, "features", None):
         from datasets.utils.features.benchmark import on_features
 
         found = on_features(found)
-        own_args = parsable_args(found, ("args",))
+        own_args = own_args if by_data else parsable_args(found, ("args",))
     return (found, own_args) if return_args else found
 
 

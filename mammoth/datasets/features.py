@@ -1,7 +1,5 @@
 """Any features as a benchmark: `--dataset features --features FILE.npz --classes_per_task 10`."""
 import functools
-import zipfile
-import zlib
 from argparse import Namespace
 from pathlib import Path
 
@@ -10,16 +8,13 @@ import torch
 
 from datasets.utils.builtin import InMemoryDataset
 from datasets.utils.features.benchmark import FeatureBenchmark
+from datasets.utils.npz import read_npz, wrong
 from utils.argument_rules import tasks_out_of_range
 from utils.argument_types import PositiveInt
 from utils.errors import UsageError
 from utils.identity import file_digest
 
 _ARRAYS = ("train_x", "train_y", "test_x", "test_y")
-
-
-def _wrong(path: Path, what: str) -> UsageError:
-    return UsageError(f"{path} cannot be a benchmark: {what}.")
 
 
 @functools.lru_cache(maxsize=1)
@@ -34,18 +29,7 @@ def read_features(path: Path, digest: str) -> dict[str, np.ndarray]:
     Raises:
         UsageError: what is wrong with it, in one sentence.
     """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            missing = [name for name in _ARRAYS if name not in file.files]
-            if missing:
-                raise _wrong(path, f"it lacks {' and '.join(missing)} (there must be "
-                                   f"{', '.join(_ARRAYS)})")
-            arrays = {name: file[name] for name in (*_ARRAYS, "class_names") if name in file.files}
-    except (ValueError, TypeError, AttributeError, EOFError, OSError, MemoryError, KeyError,
-            zipfile.BadZipFile, zlib.error) as error:
-        why = "it holds Python objects, which are not read" if "pickle" in str(error).lower() and \
-            zipfile.is_zipfile(path) else "it is no complete .npz file of numpy arrays"
-        raise _wrong(path, why) from error
+    arrays = read_npz(path, _ARRAYS, ("class_names",))
     for split in ("train", "test"):
         arrays[f"{split}_x"] = _checked_features(path, split, arrays[f"{split}_x"])
         arrays[f"{split}_y"] = _checked_labels(path, split, arrays)
@@ -56,15 +40,15 @@ def read_features(path: Path, digest: str) -> dict[str, np.ndarray]:
 def _checked_features(path: Path, split: str, features: np.ndarray) -> np.ndarray:
     """(N, F), float16 or float32."""
     if features.ndim != 2 or 0 in features.shape:
-        raise _wrong(path, f"{split}_x must have one row of numbers for each sample, shape (N, F), "
+        raise wrong(path, f"{split}_x must have one row of numbers for each sample, shape (N, F), "
                            f"but has {features.shape}")
     if features.dtype.kind not in "fiu":
-        raise _wrong(path, f"{split}_x must hold numbers, but holds {features.dtype}")
+        raise wrong(path, f"{split}_x must hold numbers, but holds {features.dtype}")
     with np.errstate(over="ignore"):
         found = features if features.dtype == np.float16 else features.astype(np.float32)
     bad = int((~np.isfinite(found)).any(axis=1).sum())
     if bad:
-        raise _wrong(path, f"{split}_x has {bad} rows with values that are not finite")
+        raise wrong(path, f"{split}_x has {bad} rows with values that are not finite")
     return found
 
 
@@ -72,30 +56,30 @@ def _checked_labels(path: Path, split: str, arrays: dict[str, np.ndarray]) -> np
     """(N,) int64."""
     labels, count = arrays[f"{split}_y"], len(arrays[f"{split}_x"])
     if labels.shape != (count,):
-        raise _wrong(path, f"{split}_x has {count} rows, so {split}_y must have shape ({count},), "
+        raise wrong(path, f"{split}_x has {count} rows, so {split}_y must have shape ({count},), "
                            f"but has {labels.shape}")
     if labels.dtype.kind not in "iu":
-        raise _wrong(path, f"{split}_y must hold whole numbers, but holds {labels.dtype}")
+        raise wrong(path, f"{split}_y must hold whole numbers, but holds {labels.dtype}")
     return labels.astype(np.int64)
 
 
 def _check_classes(path: Path, arrays: dict[str, np.ndarray]) -> None:
     if arrays["train_x"].shape[1] != arrays["test_x"].shape[1]:
-        raise _wrong(path, f"train_x has {arrays['train_x'].shape[1]} numbers for each sample, but "
+        raise wrong(path, f"train_x has {arrays['train_x'].shape[1]} numbers for each sample, but "
                            f"test_x has {arrays['test_x'].shape[1]}")
     found = np.unique(arrays["train_y"])
     count = len(found)
     if not np.array_equal(found, np.arange(count)):
-        raise _wrong(path, f"train_y has {count} different labels, so they must be 0 to "
+        raise wrong(path, f"train_y has {count} different labels, so they must be 0 to "
                            f"{count - 1}, but they lie in {found[0]} to {found[-1]}")
     tested = np.unique(arrays["test_y"])
     if not np.array_equal(tested, found):
         odd = sorted(set(tested.tolist()) ^ set(found.tolist()))
-        raise _wrong(path, f"train_y and test_y must have the same classes, but class {odd[0]} is "
+        raise wrong(path, f"train_y and test_y must have the same classes, but class {odd[0]} is "
                            "in one of them only")
     names = arrays.get("class_names")
     if names is not None and (names.shape != (count,) or names.dtype.kind != "U"):
-        raise _wrong(path, f"class_names must be {count} texts, but is {names.dtype} of shape "
+        raise wrong(path, f"class_names must be {count} texts, but is {names.dtype} of shape "
                            f"{names.shape}")
 
 

@@ -84,6 +84,8 @@ _LIST = {
     Role.PROCESS: {
         "resume": "an interrupted run goes on as if it had not been interrupted",
         "loadcheck": "a path; what the file holds counts, as `loadcheck_digest`",
+        "data": "a path; what is there counts, as `data_facts`",
+        "tasks": "a path; what the file holds counts, in `data_facts`",
         "features": "a name or path; what it stands for counts, as `features_digest`",
         "features_weights": "a path; what the file holds counts, in `features_digest`",
         "non_verbose": "what is shown",

@@ -141,12 +141,12 @@ def plain_args(args: Namespace) -> dict[str, Any]:
 
 def literal(value: Any) -> Any:
     """A value that `ast.literal_eval` reads back: numbers, text and lists of them."""
+    if hasattr(value, "tolist"):  # numpy's numbers and texts are Python's too, but do not load
+        return value.tolist()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, dict):
         return {str(k): literal(v) for k, v in value.items()}
     if isinstance(value, (list, tuple, set)):
         return [literal(v) for v in value]
-    if hasattr(value, "tolist"):
-        return value.tolist()
     return str(value)

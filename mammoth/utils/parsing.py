@@ -106,8 +106,10 @@ class SettingsBuilder:
             raise UsageError(f"{missing} is needed, e.g. {command_name()} --model er --dataset "
                              "seq-digits --buffer_size 200; --help lists all.")
         self.features = first.features or inherited.get("features")
-        self.dataset_class, own_args = get_dataset_class(
-            Namespace(dataset=self.dataset, features=self.features), return_args=True)
+        _, own_args = get_dataset_class(self.dataset, return_args=True)
+        self.dataset_class, own_args = get_dataset_class(Namespace(**{
+            **inherited, **self._typed_of(own_args), "dataset": self.dataset,
+            "features": self.features, "help": first.help}), return_args=True)
         self.model_class = get_model_class(self.model)
         refuse_incompatible(self.model, self.model_class, self.dataset, self.dataset_class)
         self.parser = general_parser()
@@ -119,6 +121,13 @@ class SettingsBuilder:
         layers = self._layers(first, model_defaults, inherited)
         self._add_backbone_args(first, layers)
         self._apply(layers)
+
+    def _typed_of(self, specs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        """Values of a benchmark's own arguments, which may decide what the benchmark is."""
+        parser = ArgumentParser(add_help=False)
+        add_dynamic_args(parser, "", {name: {**spec, "required": False}
+                                      for name, spec in specs.items()})
+        return vars(parser.parse_known_args(self.cmd)[0])
 
     @property
     def typed(self) -> set[str]:
@@ -184,13 +193,32 @@ class SettingsBuilder:
             getattr(self.dataset_class, "SETTING", ""),
             first.buffer_size or model_defaults.get("buffer_size") or inherited.get("buffer_size"),
             "best" if first.load_best_args else first.model_config)
-        self._method_layers = method_layers(query, self._settings_file())
+        self._method_layers = self._with_borrowed(query)
         variant = first.dataset_config or inherited.get("dataset_config") \
             or fold(self._method_layers, {}).get("dataset_config", (None, ""))[0]
         known = self.parser.actions_by_dest()
         kept = {k: v for k, v in inherited.items() if k in known}
         return [Layer(self.dataset, default_args(self.dataset_class)), self._own_defaults,
                 *self._method_layers, self._variant_layer(variant), Layer("checkpoint", kept)]
+
+    def _with_borrowed(self, query: Query) -> list[Layer]:
+        """The method's layers, with those for the benchmark that this one is like under its own.
+
+        What the benchmark decides by itself, such as how long to train, is not borrowed.
+        """
+        from datasets.utils import default_args
+
+        file, like = self._settings_file(), getattr(self.dataset_class, "LIKE", None)
+        own = method_layers(query, file)
+        if like is None or query.which == "base":
+            return own
+        decided, layers = default_args(self.dataset_class), []
+        for layer in method_layers(query._replace(benchmark=like, which="default"), file):
+            shared = layer in own
+            layers.append(layer if shared else Layer(
+                f"as {like}: {layer.source.replace(f': {like}', '')}",
+                {k: v for k, v in layer.values.items() if k not in decided}, *layer[2:]))
+        return layers + [layer for layer in own if layer not in layers]
 
     def _variant_layer(self, name: str | None) -> Layer:
         """The arguments of a benchmark's variant; its other fields are set on the class."""
@@ -267,7 +295,7 @@ def describe_settings(args: Namespace, sources: dict[str, str]) -> str:
              for flag, value, source in rows]
     rest = ", ".join(f"{name}={_show(value)}" for name, value in sorted(plain_args(args).items())
                      if name not in chosen and value not in (None, False, [], "")
-                     and not name.startswith(("conf_", "ckpt_name")))
+                     and not name.startswith(("conf_", "ckpt_name", "data_facts")))
     defaults = textwrap.fill(f"defaults: {rest}", 100, initial_indent="  ",
                              subsequent_indent="    ")
     return "\n".join(["Settings and where they come from", *lines, defaults])

@@ -11,7 +11,8 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from utils.errors import UsageError
 from utils.settings import dashed
@@ -42,7 +43,7 @@ def parsable_args(function: Callable, skip: tuple[str, ...] = ()) -> dict[str, d
 
 def _describe(parameter: inspect.Parameter) -> dict[str, Any]:
     has_default = parameter.default is not inspect.Parameter.empty
-    annotation = parameter.annotation
+    annotation = _without_none(parameter.annotation)
     spec: dict[str, Any] = {
         "default": parameter.default if has_default else None,
         "required": not has_default and parameter.name != "num_classes",
@@ -59,6 +60,13 @@ def _describe(parameter: inspect.Parameter) -> dict[str, Any]:
     else:
         spec["type"] = int if parameter.name == "num_classes" else str
     return spec
+
+
+def _without_none(annotation: Any) -> Any:
+    """`X` of an annotation `X | None`; others as they are."""
+    kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
+    return kinds[0] if get_origin(annotation) in (Union, UnionType) and len(kinds) == 1 \
+        else annotation
 
 
 class Registry(Mapping):

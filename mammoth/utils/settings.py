@@ -11,6 +11,7 @@ A file `<method>.yaml` holds sections, each a map from arguments to values:
       200: {lr: 0.03}             for one buffer size; the nearest in ratio serves others
     domain-il:
       with dark_replay: {...}     in any section: only where that argument is switched on
+      with backbone mnistmlp: {...}   ... or has that value
 
 Later sections win over earlier ones, and everything in a file wins over the file it extends.
 This module needs nothing of the harness, so that the same files mean the same values wherever
@@ -43,11 +44,20 @@ class Layer(NamedTuple):
         source: where they come from, as a run prints it.
         values: argument -> value.
         switch: the argument that has to be on for them to apply, if any.
+        wanted: the value that it has to have, if not just any that is on.
     """
 
     source: str
     values: dict[str, Any]
     switch: str | None = None
+    wanted: str | None = None
+
+    def applies(self, values: Mapping[str, Any]) -> bool:
+        """Whether the arguments so far are such that the layer counts."""
+        if self.switch is None:
+            return True
+        value = values.get(self.switch)
+        return bool(value) if self.wanted is None else dashed(str(value)) == dashed(self.wanted)
 
 
 class Query(NamedTuple):
@@ -129,7 +139,7 @@ def fold(layers: list[Layer], typed: Mapping[str, Any]) -> dict[str, tuple[Any, 
     plain = {name: value for layer in layers if layer.switch is None
              for name, value in layer.values.items()} | dict(typed)
     return {name: (value, layer.source) for layer in layers
-            if layer.switch is None or plain.get(layer.switch)
+            if layer.applies(plain)
             for name, value in layer.values.items()}
 
 
@@ -199,7 +209,11 @@ def _split(source: str, section: Section) -> Iterator[Layer]:
         if not isinstance(values, Mapping):
             raise SettingsError(f"Expected `{key}` in the settings ({source}) to map arguments to "
                                 f"values, but got {type(values).__name__}.")
-        yield Layer(f"{source} {key}", dict(values), key.removeprefix(_SWITCH).strip())
+        switch, *wanted = key.removeprefix(_SWITCH).split()
+        if len(wanted) > 1:
+            raise SettingsError(f"Expected `with ARGUMENT` or `with ARGUMENT VALUE` in the "
+                                f"settings ({source}), but got `{key}`.")
+        yield Layer(f"{source} {key}", dict(values), switch, *wanted)
 
 
 def _nearest_size(section: Section, size: int | None) -> int | None:

@@ -314,3 +314,17 @@ def test_the_command_refuses_in_one_sentence(words, npcl, tmp_path, capsys):
     assert command([word.format(ck=npcl[1], text=text) for word in words]) == 2
     said = capsys.readouterr()
     assert said.err.startswith("error: ") and said.err.count("\n") == 1 and not said.out
+
+
+def test_models_on_features_are_asked_with_features(tmp_path):
+    images, labels = load_digits(True)
+    rows = images.flatten(1).numpy() / 255
+    np.savez(tmp_path / "f.npz", train_x=rows, train_y=labels, test_x=rows, test_y=labels)
+    experiment(tmp_path, "--model", "slda", "--dataset", "features", "--features",
+               tmp_path / "f.npz", "--classes_per_task", 5, "--savecheck", "last").run()
+    model = load_model(next((tmp_path / "checkpoints").glob("*_last.pt")))
+    assert (model.ask(rows).label == labels.numpy()).mean() > 0.9
+    assert len(model.ask(torch.from_numpy(rows[0]))) == 1
+    for wrong in (rows[:, :5], "digit.png", np.full((1, 64), np.nan)):
+        with pytest.raises(UsageError, match="features"):
+            model.ask(wrong)

@@ -22,7 +22,9 @@ def folder(tmp_path, monkeypatch):
     load_plugins()
     from models import get_model_class
 
-    family = map(get_model_class, ("npcl", "npcl_plus", "anp", "np", "cnp", "st_npcl"))
+    # All of them first: a class that is imported later would take its path from a changed one.
+    family = [get_model_class(name) for name in
+              ("npcl", "npcl_plus", "anp", "np", "cnp", "st_npcl")]
     for kind in family:
         shutil.copy(kind.CONFIG_PATH, tmp_path)
         monkeypatch.setattr(kind, "CONFIG_PATH", tmp_path / Path(kind.CONFIG_PATH).name)

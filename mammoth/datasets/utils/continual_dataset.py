@@ -50,6 +50,7 @@ class ContinualDataset:
         N_TASKS, N_CLASSES_PER_TASK, N_CLASSES: how many; the second may be a list.
         SIZE: height and width of the images.
         MEAN, STD, TRANSFORM, TEST_TRANSFORM: normalisation and torchvision pipelines, if any.
+        LIKE: the benchmark whose settings a method takes where it has none for this one.
         DEFAULTS: the benchmark's own values of command-line arguments, e.g. `n_epochs`; the
             decorator `set_default_from_args` says the same in upstream's way.
         train_loader: of the current task.

@@ -1,4 +1,7 @@
 """Image files and arrays of any kind as the pixels that a benchmark works on."""
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,6 +11,7 @@ from utils.errors import UsageError
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
 _LARGEST_SIDE = 20_000
+_CHANNELS = (1, 3, 4)
 _GREY_MODES = ("1", "L", "LA", "I", "I;16", "I;16L", "I;16B")
 
 
@@ -27,26 +31,28 @@ class Shape(NamedTuple):
 def image_files(folder: Path) -> list[Path]:
     """The image files below a folder, sorted; hidden files and other kinds are passed over.
 
-    Raises:
-        UsageError: the folder cannot be read.
-    """
-    def is_image(path: Path) -> bool:
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        return not hidden and path.suffix.lower() in SUFFIXES and path.is_file()
-
-    try:
-        return sorted(filter(is_image, folder.rglob("*")))
-    except OSError as error:
-        raise UsageError(f"Cannot read the folder {folder} ({error.strerror}).") from error
-
-
-def open_image(path: Path) -> Any:
-    """The PIL image in a file, upright and decoded.
+    Links are followed, each folder being looked into once.
 
     Raises:
-        UsageError: there is no such file, or it is no image that can be used.
+        UsageError: a folder cannot be read.
     """
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    def stop(error: OSError) -> None:
+        raise UsageError(f"Cannot read the folder {error.filename} ({error.strerror}).") from error
+
+    found, seen = [], set()
+    for top, folders, names in os.walk(folder, onerror=stop, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(".")
+                      and os.path.realpath(os.path.join(top, name)) not in seen]
+        seen |= {os.path.realpath(os.path.join(top, name)) for name in folders}
+        found += [path for name in names if not name.startswith(".")
+                  and (path := Path(top, name)).suffix.lower() in SUFFIXES and path.is_file()]
+    return sorted(found)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The PIL image in a file, not yet decoded; what is wrong with it is said in a sentence."""
+    from PIL import Image, UnidentifiedImageError
 
     if not path.is_file():
         raise UsageError(f"There is no file {path}." if not path.exists() else
@@ -56,11 +62,33 @@ def open_image(path: Path) -> Any:
             if max(image.size) > _LARGEST_SIDE:
                 raise UsageError(f"{path} is an image of {image.width}x{image.height} pixels; "
                                  f"reduce it to at most {_LARGEST_SIDE} on a side.")
-            return ImageOps.exif_transpose(image)
+            yield image
     except UnidentifiedImageError as error:
         raise UsageError(f"{path} is no image that can be read (PNG, JPEG, ... are).") from error
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
         raise UsageError(f"{path} is a damaged image ({error}).") from error
+
+
+def open_image(path: Path) -> Any:
+    """The PIL image in a file, upright and decoded.
+
+    Raises:
+        UsageError: there is no such file, or it is no image that can be used.
+    """
+    from PIL import ImageOps
+
+    with _opened(path) as image:
+        return ImageOps.exif_transpose(image)
+
+
+def look_at(path: Path) -> tuple[tuple[int, int], bool]:
+    """Width and height of the image in a file, and whether it is grey, without decoding it.
+
+    Raises:
+        UsageError: as `open_image`.
+    """
+    with _opened(path) as image:
+        return image.size, is_grey(image)
 
 
 def is_grey(image: Any) -> bool:
@@ -91,3 +119,53 @@ def to_pixels(image: Any, shape: Shape) -> np.ndarray:
     if image.size != (shape.width, shape.height):
         image = image.resize((shape.width, shape.height), Image.Resampling.BILINEAR)
     return np.asarray(image, dtype=np.uint8)
+
+
+def pixel_values(array: Any) -> np.ndarray:
+    """Pixel values in 0 .. 255.
+
+    Raises:
+        UsageError: the values are no pixels.
+    """
+    values = array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
+    if values.dtype == np.uint8:
+        return values
+    if values.dtype.kind not in "fiub":
+        raise UsageError(f"Expected an array of numbers as images, but got {values.dtype}.")
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    whole = values.dtype.kind in "iu"
+    if not (low >= 0 and high <= (255 if whole else 1 + 1e-6)):  # NaN fails too
+        raise UsageError(f"Expected images with values from 0 to {255 if whole else 1} (whole "
+                         f"numbers: 0 to 255), but they lie in {low:g} to {high:g}; undo any "
+                         "normalisation, it is done here.")
+    return (values if whole else np.rint(values.astype(np.float64) * 255)).astype(np.uint8)
+
+
+def image_batch(pixels: np.ndarray, channels: int) -> np.ndarray:
+    """(B, H, W) or (B, H, W, C) from one image or several, channels first or last.
+
+    Raises:
+        UsageError: the shape is none of images.
+    """
+    shape = pixels.shape
+    if pixels.ndim == 2:
+        pixels = pixels[None]
+    elif pixels.ndim == 3 and (shape[-1] in _CHANNELS or (shape[0] in _CHANNELS
+                                                          and shape[0] == channels)):
+        pixels = pixels[None]  # one image with channels
+    if pixels.ndim == 4 and pixels.shape[-1] not in _CHANNELS and pixels.shape[1] in _CHANNELS:
+        pixels = np.moveaxis(pixels, 1, -1)
+    if pixels.ndim == 4 and pixels.shape[-1] == 1:
+        pixels = pixels[..., 0]
+    if pixels.ndim not in (3, 4) or 0 in pixels.shape[1:] or (
+            pixels.ndim == 4 and pixels.shape[-1] not in _CHANNELS):
+        raise UsageError(f"Expected images of shape (H, W), (H, W, C), (C, H, W) or a batch of "
+                         f"them, but got {tuple(shape)}.")
+    return pixels
+
+
+def as_pil(pixels: np.ndarray) -> list[Any]:
+    """PIL images of a batch (B, H, W) or (B, H, W, C) uint8."""
+    from PIL import Image
+
+    return [Image.fromarray(np.ascontiguousarray(image)) for image in pixels]

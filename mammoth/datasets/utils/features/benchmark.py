@@ -47,11 +47,11 @@ class ImageFeatures(FeatureBenchmark):
     follows from it.
     """
 
-    def __init__(self, args: Namespace) -> None:
+    def __init__(self, args: Namespace, **own: Any) -> None:
         self.spec = network_spec(args)
         self._where = (getattr(args, "device", None), bool(getattr(args, "non_verbose", False)))
         self.SIZE = (self._split(args, True)[0].shape[1],)
-        super().__init__(args)
+        super().__init__(args, **own)
 
     def embed(self, images: torch.Tensor, label: str) -> torch.Tensor:
         """Features (N, F) of any images as this benchmark's own are made."""
@@ -83,7 +83,8 @@ def on_features(benchmark: type) -> type:
     if not issubclass(benchmark, InMemoryDataset):
         raise UsageError(f"{name} makes its images anew in every task, so they have no features "
                          "to keep; leave out --features.")
-    if benchmark.next_domain is not InMemoryDataset.next_domain:
+    if benchmark.next_domain is not InMemoryDataset.next_domain \
+            or benchmark.SETTING == "domain-il":
         raise UsageError(f"{name} changes the pixels in every task, before any network: all images "
                          "would have to pass it once for each task; leave out --features or use a "
                          "class-incremental benchmark.")
