@@ -92,15 +92,14 @@ def plan(options: Namespace, rest: Sequence[str]) -> list[RunSpec]:
     return specs
 
 
-def run_all(options: Namespace, specs: list[RunSpec]) -> tuple[dict[int, Outcome], int]:
+def run_all(specs: list[RunSpec], launcher: LocalLauncher) -> tuple[dict[int, Outcome], int]:
     """All the runs, `--jobs` at a time.
 
     Returns:
         (outcomes by place in `specs`, number of the signal that stopped it)
     """
-    jobs = jobs_of(options)
+    jobs, care = launcher.jobs, launcher.care
     outcomes: dict[int, Outcome] = {}
-    care = care_of(options)
     for i, spec in enumerate(specs):
         known = done_before(spec, care)
         if known is not None:
@@ -117,7 +116,7 @@ def run_all(options: Namespace, specs: list[RunSpec]) -> tuple[dict[int, Outcome
         outcomes[places[id(spec)]] = outcome
         display.ending(spec, outcome)
 
-    return outcomes, LocalLauncher(jobs, care).run(todo, display, ended)
+    return outcomes, launcher.run(todo, display, ended)
 
 
 def table_of(options: Namespace, specs: Sequence[RunSpec], outcomes: Mapping[int, Outcome]
@@ -162,8 +161,9 @@ def run_and_show(options: Namespace, rest: Sequence[str]) -> int:
     """Run, then print the table; exit code 1 if a run failed."""
     if options.seeds < 1:
         raise UsageError(f"Expected --seeds to be at least 1, but got {options.seeds}.")
+    launcher = LocalLauncher(jobs_of(options), care_of(options))
     specs = plan(options, rest)
-    outcomes, signal_number = run_all(options, specs)
+    outcomes, signal_number = run_all(specs, launcher)
     if signal_number:
         print("error: Interrupted; the same command goes on where the runs were stopped.",
               file=sys.stderr)

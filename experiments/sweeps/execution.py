@@ -3,10 +3,7 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
-import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +11,7 @@ from typing import Any, Literal
 from experiments.run import Run, is_number
 from experiments.sweeps.claims import Claim
 from experiments.sweeps.specification import RunSpec, finished
+from experiments.sweeps.warm import WarmRun
 from utils.bounded import Unreadable, read_json
 from utils.errors import RunError, UsageError
 
@@ -119,13 +117,8 @@ class Active:
             log.parent.mkdir(parents=True, exist_ok=True)
             progress_file(self.spec).parent.mkdir(parents=True, exist_ok=True)
             progress_file(self.spec).unlink(missing_ok=True)
-            with log.open("ab") as output, _deaf_children():
-                self.child = subprocess.Popen(
-                    self.spec.command(), stdin=subprocess.DEVNULL, stdout=output,
-                    stderr=subprocess.STDOUT, env=self._environment(),
-                    pass_fds=[self.claim.descriptor],
-                    # Ctrl-C must reach the sweep alone: a run takes a second signal for haste.
-                    start_new_session=True)
+            self.child = WarmRun(self.spec.words(), log, self._environment(),
+                                 self.claim.descriptor)
         except OSError as error:
             self.claim.release()
             raise RunError(f"Cannot write {log}: {error.strerror}; free some space or choose "
@@ -182,22 +175,6 @@ class Active:
         if code < 0:
             return f"killed by signal {-code} again and again; is there memory enough?"
         return lines[-1] if lines else f"ended with exit code {code} and an empty log"
-
-
-@contextlib.contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Children started inside ignore USR1 and USR2, which SLURM sends to all of a job's processes
-    to warn it, and which would end a run before it has saved itself."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, signal.SIG_IGN)
-              for number in (signal.SIGUSR1, signal.SIGUSR2)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def start(spec: RunSpec, care: Care) -> Active | Outcome:

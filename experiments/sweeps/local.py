@@ -7,6 +7,7 @@ from typing import Any
 from experiments.sweeps.display import Display
 from experiments.sweeps.execution import Active, Care, Outcome, start
 from experiments.sweeps.specification import RunSpec
+from experiments.sweeps.warm import prepare
 
 _POLL = 0.2
 _LOOK_AGAIN = 2.0  # seconds between looks at runs that another process does
@@ -43,6 +44,7 @@ class LocalLauncher:
 
     def __init__(self, jobs: int, care: Care) -> None:
         self.jobs, self.care = max(1, jobs), care
+        prepare()
 
     def run(self, specs: list[RunSpec], display: Display,
             ended: Callable[[RunSpec, Outcome], None]) -> int:

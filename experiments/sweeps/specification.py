@@ -2,7 +2,6 @@
 import difflib
 import functools
 import shlex
-import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from experiments.command_line import to_words
-from experiments.paths import MAIN
 from experiments.run import Damaged, Run, read_run
 from utils.errors import UsageError
 from utils.identity import Role, names_of
@@ -78,9 +76,9 @@ class RunSpec:
         found = self.given if self.args is None else vars(self.args)
         return f"{found['dataset']}_{found['model']}_{self.key}"
 
-    def command(self) -> list[str]:
-        """The whole command line."""
-        return [sys.executable, str(MAIN), *to_words(self.given), *self.folders.words(), *ALWAYS]
+    def words(self) -> list[str]:
+        """The arguments of main.py."""
+        return [*to_words(self.given), *self.folders.words(), *ALWAYS]
 
     def shown(self) -> str:
         """The command as a person would type it."""

@@ -6,7 +6,8 @@ also bring its own settings: a folder `config/` beside the module that defines t
 The project's own `setup.cfg` is read too, so a checkout works without being installed.
 
 The module may extend every run, of any model, by two functions (see `utils.extensions`):
-`add_arguments(parser)` and `extend(args)`.
+`add_arguments(parser)` and `extend(args)`. It may name modules that its runs import late and long
+in `IMPORTS`; sweeps import them once for all runs.
 """
 import argparse
 import configparser
