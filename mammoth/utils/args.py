@@ -132,7 +132,7 @@ def add_initial_args(parser: argparse.ArgumentParser) -> None:
                        default="default",
                        help="default: published settings where they exist; base: the method's own "
                             "defaults only; best: published settings or an error")
-    group.add_argument("--dataset_config", type=str,
+    group.add_argument("--dataset_config", type=plain_name,
                        help="variant of the benchmark (a file in datasets/configs/<dataset>)")
     group.add_argument("--load_best_args", action="store_true",
                        help="old spelling of --model_config best")

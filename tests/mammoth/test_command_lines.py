@@ -10,7 +10,7 @@ from command_lines import Sandbox, command_line
 import datasets.utils.files  # noqa: F401
 import main
 
-SECONDS = 30  # a case takes one or less; others may need the processor too
+SECONDS = 90  # a case takes one or less; others may need the processor too
 CASES = 320
 MANY_CASES = 3000
 BATCH = 40
