@@ -133,7 +133,7 @@ def test_original_transform_shifts_and_mirrors(tmp_path):
 def test_run_resumed_inside_a_task_ends_in_the_same_numbers(tmp_path):
     words = ("--model", "icarl", "--dataset", "seq-digits", "--buffer_size", 50, "--lr", 0.3,
              "--n_epochs", 3, "--stop_after", 3, "--savecheck", "epoch")
-    first = experiment(tmp_path, *words)
+    first = experiment(tmp_path, *words, "--disable_log", 1)
     whole = first.run()["accuracy"]
     inside = sorted((tmp_path / "checkpoints").glob("**/*_2e[12].pt"))
     assert inside, "expected a checkpoint within the last task"

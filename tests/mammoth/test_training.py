@@ -154,8 +154,8 @@ def test_scheduler_steps_per_epoch_and_starts_anew_with_each_task(tmp_path, monk
 
     monkeypatch.setattr(Sgd, "observe", observe)
     experiment(tmp_path, *SGD, "--n_epochs", 3, "--lr", "0.1", "--lr_scheduler", "multisteplr",
-               "--lr_milestones", 1, 2, "--debug_mode", 1, "--stop_after", 2).run()
-    assert rates == ([0.1] * 6 + [0.01] * 6 + [0.001] * 6) * 2
+               "--lr_milestones", 1, 2, "--batch_size", 100, "--stop_after", 2).run()
+    assert rates == ([0.1] * 3 + [0.01] * 3 + [0.001] * 3) * 2
 
 
 def test_joint_setting_is_one_task_with_all_classes(tmp_path):
