@@ -6,6 +6,7 @@ for each model and its settings there, so that its `main.py --model npcl` works 
 `import_hooks`), `link` also leaves a `torchvision.py` that helps them and hands over to the real
 package: it is the first thing that the checkout's main.py imports of all that can fail.
 """
+import argparse
 import os
 import runpy
 import subprocess
@@ -45,13 +46,17 @@ def find_checkout(path: str | None) -> Path:
 
 def published_flags(words: Sequence[str]) -> list[str]:
     """Learning rate, batch size and epochs of our settings, where the user gave none."""
-    given = dict(zip(words[:-1], words[1:], strict=True))
-    model = (given.get("--model") or "").replace("-", "_")
-    if model not in MODELS or "--dataset" not in given:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("model", "dataset", "buffer_size", *_FLAG_OF_HARNESS):
+        parser.add_argument(f"--{name}", nargs="?", const="")  # upstream says what is wrong with it
+    given = vars(parser.parse_known_args(words)[0])
+    model = (given["model"] or "").replace("-", "_")
+    if model not in MODELS or not given["dataset"]:
         return []
-    known = resolved(model, dataset=given["--dataset"], setting="", typed={},
-                     buffer_size=int(given.get("--buffer_size") or 0) or None)
-    return [word for name in _FLAG_OF_HARNESS if name in known and f"--{name}" not in given
+    size = given["buffer_size"] or ""
+    known = resolved(model, dataset=given["dataset"], setting="", typed={},
+                     buffer_size=int(size) if size.isdecimal() and int(size) else None)
+    return [word for name in _FLAG_OF_HARNESS if name in known and given[name] is None
             for word in (f"--{name}", str(known[name]))]
 
 

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 HARNESS = Path(__file__).resolve().parents[2] / "mammoth"
 SECONDS = 300
-DATASET = "seq-mnist"
 _VALUES = {int: "1", float: "0.5"}
 _UNFORESEEN = re.compile(r"nobody foresaw \((.*)\)\. The traceback")
 _NOISE = re.compile(r"^\s*$|warn|^\s+|^Traceback", re.IGNORECASE)
@@ -94,7 +93,7 @@ def _be_main(harness: Path, name: str, words: list[str], folder: Path, log: Path
 
         required = _required(name)
         sys.argv = [
-            str(harness / "main.py"), "--model", name, "--dataset", DATASET, "--debug_mode", "1",
+            str(harness / "main.py"), "--model", name, "--debug_mode", "1",
             "--n_epochs", "1", "--batch_size", "32", "--seed", "0", "--non_verbose", "1",
             "--results_path",
             str(folder / "results"), "--checkpoint_path", str(folder / "checkpoints"),
@@ -131,18 +130,20 @@ def main(argv: list[str] | None = None) -> int:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path, help="an upstream Mammoth checkout")
     parser.add_argument("names", nargs="*", help="methods; default: all")
-    parser.add_argument("--base_path", required=True, help="where MNIST is")
+    parser.add_argument("--base_path", required=True, help="where the data is")
+    parser.add_argument("--dataset", default="seq-mnist", help="the benchmark")
     args = parser.parse_intermixed_args(argv)
     names = args.names or [path.stem for path in method_files(args.checkout)]
     import torch  # before the forks, for it takes the most time
 
     torch.set_num_threads(1)
+    words = ["--base_path", args.base_path, "--dataset", args.dataset]
     count = 0
     print("| file | runs | why not |\n| --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
         harness = overlay(args.checkout.resolve(), Path(folder))
         for name in names:
-            outcome = try_method(harness, name, ["--base_path", args.base_path], Path(folder))
+            outcome = try_method(harness, name, words, Path(folder))
             count += outcome.runs
             print(f"| `{name}.py` | {'yes' if outcome.runs else 'no'} | {outcome.reason} |",
                   flush=True)

@@ -1,42 +1,72 @@
 """Upstream's own method files, unmodified, in a temporary copy of our harness.
 
-Needs an upstream Mammoth checkout beside the project, named by MAMMOTH_UPSTREAM; nothing of it is
-kept. `agem.py` imports helpers of `gem.py`, so that file comes along.
+The test of all that docs/upstream.md says needs an upstream Mammoth checkout beside the project,
+named by MAMMOTH_UPSTREAM; nothing of it is kept.
 """
 import os
-import shutil
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from runs import MAIN, environment
+from runs import ROOT, environment
 
-FILES = {"er": (), "der": ("--alpha", "0.5"), "er_ace": (), "fdr": ("--alpha", "0.5"),
-         "agem": (), "icarl": (), "si": ("--c", "0.5", "--xi", "1"),
-         "ewc_on": ("--e_lambda", "1", "--gamma", "1")}
-BUFFERLESS = {"si", "ewc_on"}
+TOOL = ROOT / "tests" / "mammoth" / "interchange.py"
+PAGE = ROOT / "docs" / "upstream.md"
+METHOD = """
+from models.utils.continual_model import ContinualModel
+from utils.args import ArgumentParser
+from utils.augmentations import cutmix_data
+from utils.spkdloss import SPKDLoss
 
 
-@pytest.fixture(scope="module")
-def upstream_models():
+class Dropped(ContinualModel):
+    NAME = "dropped"
+    COMPATIBILITY = ["class-il", "task-il"]
+
+    @staticmethod
+    def get_parser(parser) -> ArgumentParser:
+        parser.add_argument("--weight", type=float, required=True)
+        return parser
+
+    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+        self.opt.zero_grad()
+        loss = self.loss(self.net(inputs), labels) + 0 * self.args.weight
+        loss.backward()
+        self.opt.step()
+        return loss.item()
+"""
+
+
+def table(checkout: Path, tmp_path: Path, *names: str) -> str:
+    """What the tool prints for some files of a checkout."""
+    words = [sys.executable, TOOL, checkout, *names, "--base_path", tmp_path, "--dataset",
+             "seq-digits"]
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_dropped_in_file_runs_and_a_broken_one_says_why(tmp_path):
+    models = tmp_path / "checkout" / "models"
+    models.mkdir(parents=True)
+    (models / "dropped.py").write_text(METHOD)
+    (models / "lacking.py").write_text(METHOD.replace("dropped", "lacking")
+                                       .replace("utils.spkdloss", "utils.no_such_file"))
+    said = table(tmp_path / "checkout", tmp_path)
+    assert "| `dropped.py` | yes |  |" in said
+    assert re.search(r"\| `lacking.py` \| no \| .*No module named 'utils.no_such_file'", said)
+    assert said.endswith("1 of 2 run.\n")
+
+
+@pytest.mark.slow
+def test_the_files_that_the_docs_name_run_unmodified(tmp_path):
     checkout = os.environ.get("MAMMOTH_UPSTREAM")
     if not checkout or not Path(checkout, "models").is_dir():
         pytest.skip("MAMMOTH_UPSTREAM does not name an upstream Mammoth checkout")
-    return Path(checkout) / "models"
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_upstream_file_trains_and_evaluates_unmodified(name, upstream_models, tmp_path):
-    harness = tmp_path / "mammoth"
-    shutil.copytree(MAIN.parent, harness, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in {name, "gem"} if name == "agem" else {name}:
-        shutil.copy(upstream_models / f"{file}.py", harness / "models" / f"{file}.py")
-        (harness / "models" / "config" / f"{file}.yaml").unlink(missing_ok=True)
-    buffer = () if name in BUFFERLESS else ("--buffer_size", "50")
-    done = subprocess.run(
-        [sys.executable, str(harness / "main.py"), "--model", name, "--dataset", "seq-digits",
-         "--lr", "0.05", "--debug_mode", "1", "--n_epochs", "1", "--base_path", str(tmp_path / "d"),
-         *buffer, *FILES[name]], capture_output=True, text=True, env=environment())
-    assert done.returncode == 0, done.stderr
-    assert "Accuracy for 5 task(s)" in done.stderr
+    names = re.findall(r"`(\w+)\.py`", re.search(r"^Run: (.*?)\n\n", PAGE.read_text(),
+                                                 re.DOTALL | re.MULTILINE)[1])
+    assert len(names) > 25
+    said = table(Path(checkout), tmp_path, *names)
+    assert f"{len(names)} of {len(names)} run." in said, said

@@ -3,6 +3,7 @@
 The runs need MAMMOTH_UPSTREAM (a checkout), MAMMOTH_DATA (MNIST) and a Python with upstream's
 requirements (MAMMOTH_UPSTREAM_PYTHON, this one by default).
 """
+import json
 import os
 import re
 import shutil
@@ -186,6 +187,14 @@ def test_the_launcher_adds_published_settings_but_not_over_the_users():
     assert published_flags(["--model", "er", "--dataset", "seq-cifar10"]) == []
 
 
+def test_the_launcher_leaves_odd_words_to_upstream():
+    spelled = ["--model=npcl", "--dataset=seq-tinyimg", "--buffer_size=450", "--lr=1"]
+    assert published_flags(spelled) == ["--batch_size", "32", "--n_epochs", "100"]
+    odd = ["--model", "npcl", "--dataset", "seq-mnist", "--buffer_size"]
+    assert published_flags([*odd, "many"]) == published_flags(odd) == published_flags([*odd, "0"])
+    assert published_flags(["--dataset", "seq-mnist", "--model"]) == []
+
+
 @pytest.fixture(scope="module")
 def upstream(tmp_path_factory, real_data):
     """(copy of the checkout, its arguments): offline, with MNIST where it looks."""
@@ -246,6 +255,46 @@ def test_each_linked_model_works_with_upstreams_own_main(linked_checkout, model,
     copy, words = linked_checkout
     accuracy([copy / "main.py", "--model", model, "--dataset", "perm-mnist", "--lr", 0.1,
               "--stop_after", "2", *DEBUG, *words], 2, folder=tmp_path)
+
+
+SETTINGS = """
+import json, sys
+sys.path[:0], target, cases = [sys.argv[1]], sys.argv[2], json.loads(sys.argv[3])
+import npcl_plugin, main
+found = []
+for words in cases:
+    sys.argv = ["main.py", *words]
+    found.append(vars(main.initialize(main.parse_args(words))[2]))
+with open(target, "w") as file:
+    json.dump(found, file, default=str)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+def test_settings_resolve_to_the_same_values_upstream_and_here(upstream, tmp_path):
+    from main import parse_args
+    from npcl_plugin.arguments import add_arguments
+    from utils.args import ArgumentParser
+
+    copy, words = upstream
+    cases = [["--model", model, "--dataset", dataset, "--buffer_size", "200", "--lr", "0.1", *more]
+             for model in MODELS for dataset in ("seq-mnist", "perm-mnist")
+             for more in ((), ("--gamma", "7"))]
+    target = tmp_path / "settings.json"
+    given = json.dumps([[*case, *words] for case in cases])
+    done = subprocess.run([PYTHON, "-c", SETTINGS, str(copy), str(target), given], cwd=ROOT,
+                          capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-2000:]
+    parser = ArgumentParser(add_help=False)
+    add_arguments(parser)
+    names = {action.dest for action in parser._actions} - {"minibatch_size", "buffer_size"}
+    assert len(names) > 20
+    for case, there in zip(cases, json.loads(target.read_text()), strict=True):
+        here = parse_args(case)
+        differing = {name: (there[name], getattr(here, name)) for name in names
+                     if there[name] != getattr(here, name)}
+        assert not differing, (case, differing)
 
 
 @pytest.mark.slow
