@@ -101,7 +101,7 @@ def bench_upstream(options: argparse.Namespace) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder, "data")
         benchmarks = {"perm-mnist": (max(options.steps // ROUNDS, 2), 10),
-                      "seq-cifar10": (max(options.steps // 20 // ROUNDS, 2), 2)}
+                      "seq-cifar10": (max(options.steps // 20 // ROUNDS, 1), 1)}
         source = Path(options.base_path).resolve()
         sides = (Side(checkout, npcl_plugin.import_hooks.__file__, data),
                  Side(HERE.parent / "mammoth", "-", source))
@@ -133,7 +133,7 @@ def _compare(sides: tuple[Side, Side], words: list[str], folder: Path, steps: in
     starts = [Pair(*(_start(side, words, folder) for side in sides)) for _ in range(repeats)]
     with _workers(sides, words, folder) as (there, here):
         for worker in (there, here):
-            worker.ask("step", 3)  # the buffer is filled and everything is warm
+            worker.ask("step", 2)  # the buffer is filled and everything is warm
         trained, tested = [], []
         for _ in range(ROUNDS):
             trained.append(Pair(there.ask("step", steps), here.ask("step", steps)))
