@@ -153,6 +153,10 @@ class TaskLatent(nn.Module):
         """The tasks that cells are made by, (B,)."""
         return tasks
 
+    def summarise(self, rows: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """Means over cells: (R, O) -> (P K, O)."""
+        return layout.cell_means @ rows
+
     def forward(self, summary: torch.Tensor, tasks: torch.Tensor,
                 z_global: torch.Tensor) -> Gaussian:
         """P summaries of K cells, under the same z^G.
@@ -192,6 +196,10 @@ class NoTaskLatent(nn.Module):
     def tasks_of(self, tasks: torch.Tensor) -> torch.Tensor:
         """One task for all: a set is one cell."""
         return torch.zeros_like(tasks)
+
+    def summarise(self, rows: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """(P K, 0): nobody asks."""
+        return rows.new_zeros(layout.n_blocks, 0)
 
     def forward(self, summary: torch.Tensor, tasks: torch.Tensor,
                 z_global: torch.Tensor) -> Gaussian:
@@ -265,11 +273,11 @@ class LatentEncoder(nn.Module):
             blocks: one block of all by default.
         """
         blocks = blocks or Blocks.of_sets(np.zeros(len(labels), np.int64))
-        layout = Layout.of(self.task_latent.tasks_of(tasks), blocks, x.dtype)
+        layout = Layout(self.task_latent.tasks_of(tasks), blocks, x.dtype)
         rows = self.encoder(x, labels).index_select(0, layout.source)  # (R, O)
-        rows = self.taskwise(rows, layout.within_cells, layout.slots)  # s^t
-        summary = (layout.cell_means @ rows).unflatten(0, (blocks.n_parts, -1))  # (P, K, O)
-        rows = self.across(rows, layout.within_blocks)
+        rows = self.taskwise(rows, layout)  # s^t
+        summary = self.task_latent.summarise(rows, layout).unflatten(0, (blocks.n_parts, -1))
+        rows = self.across(rows, layout)
         found = self.global_latent(layout.block_means @ rows)  # batch (P G,)
         return Encoding(layout.cells, summary, found.unflatten(0, (blocks.n_parts, -1)))
 

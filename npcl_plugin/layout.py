@@ -4,6 +4,7 @@ The rows of a step are few and of many kinds, so that finding their places costs
 products do; it is done with numpy, which takes a tenth of torch's time for each small operation.
 """
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -165,58 +166,71 @@ class Packed:
         return self.slots.unpack(grouped)
 
 
-class Layout(NamedTuple):
+class Layout:
     """Everything about the places of the rows that a pass through the hierarchy needs.
 
     Sets stand side by side, G rows of n places: a set's targets, its context, then padding,
-    which repeats sample 0 and has a cell and a block of its own, so that it meets nobody.
+    which repeats sample 0 and has a cell and a block of its own, so that it meets nobody. What a
+    relative of the family does not need is not computed.
+
+    Args:
+        tasks: (B,) of the samples.
+        blocks: every task of a set has a row in each of its parts.
+        dtype: of the rows.
     """
 
-    cells: Cells
-    source: torch.Tensor  # (G n,) the sample at each place
-    slots: Slots  # places by task
-    within_cells: Arrangement  # rows of a cell meet
-    within_blocks: Arrangement  # rows of a block meet
-    cell_means: torch.Tensor  # (P K, G n) weights that make means over cells
-    block_means: torch.Tensor  # (P G, G n)
-
-    @classmethod
-    def of(cls, tasks: torch.Tensor, blocks: Blocks, dtype: torch.dtype) -> "Layout":
-        """Lay out samples of these tasks (B,).
-
-        Args:
-            blocks: every task of a set has a row in each of its parts.
-            dtype: of the rows.
-        """
-        device, of_samples = tasks.device, tasks.cpu().numpy()
-        n_blocks = blocks.n_parts * blocks.n_sets
-        block = blocks.parts * blocks.n_sets + blocks.sets  # (R,)
+    def __init__(self, tasks: torch.Tensor, blocks: Blocks, dtype: torch.dtype) -> None:
+        self.device, self.dtype, of_samples = tasks.device, dtype, tasks.cpu().numpy()
+        self.n_sets, self.n_blocks = blocks.n_sets, blocks.n_parts * blocks.n_sets
         at, free = places(blocks.sets, blocks.n_sets)
         source = np.zeros(len(free), np.int64)
         source[at] = blocks.rows
-        task = of_samples[source]
-        block_at = np.full(len(free), n_blocks)
-        block_at[at] = block
+        self._task = of_samples[source]
+        self._block = np.full(len(free), self.n_blocks)
+        self._block[at] = blocks.parts * blocks.n_sets + blocks.sets
         stride = int(of_samples.max()) + 1
-        code = np.where(free, n_blocks * stride, block_at * stride + task)
-        codes, cell = np.unique(code, return_inverse=True)
+        code = np.where(free, self.n_blocks * stride, self._block * stride + self._task)
+        codes, self._cell = np.unique(code, return_inverse=True)
         n_cells = (len(codes) - bool(free.any())) // blocks.n_parts  # K; padding is the last code
-        targets = cell[at[blocks.parts == 0]]
-        count = np.bincount(targets, minlength=n_cells)
+        self._n_cells = n_cells * blocks.n_parts
+        targets = self._cell[at[blocks.parts == 0]]
+        self._count = np.bincount(targets, minlength=n_cells)
         sets = codes[:n_cells] // stride
+        shares = np.bincount(sets, self._count, blocks.n_sets) / self._count.sum()
+        self.source = self._tensor(source)  # (G n,) the sample at each place
+        self.cells = Cells(
+            self._tensor(codes[:n_cells] % stride), self._tensor(sets), self._tensor(targets),
+            self._tensor(self._count), self._tensor(shares).to(dtype), blocks.n_sets)
 
-        def tensor(values: np.ndarray) -> torch.Tensor:
-            return torch.from_numpy(values).to(device)
+    def _tensor(self, values: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(values).to(self.device)
 
-        shares = np.bincount(sets, count, blocks.n_sets) / count.sum()
-        cells = Cells(tensor(codes[:n_cells] % stride), tensor(sets), tensor(targets),
-                      tensor(count), tensor(shares).to(dtype), blocks.n_sets)
-        within_cells: Arrangement = InPlace.of(cell, blocks.n_sets, device) \
-            if n_blocks > 1 or mostly_padding(count) else Packed.of(task, device)
-        return cls(cells, tensor(source), Slots.of(task, device), within_cells,
-                   InPlace.of(block_at, blocks.n_sets, device),
-                   tensor(means(cell, n_cells * blocks.n_parts)).to(dtype),
-                   tensor(means(block_at, n_blocks)).to(dtype))
+    @cached_property
+    def slots(self) -> Slots:
+        """Places by task."""
+        return Slots.of(self._task, self.device)
+
+    @cached_property
+    def within_cells(self) -> Arrangement:
+        """Rows of a cell meet."""
+        if self.n_blocks > 1 or mostly_padding(self._count):
+            return InPlace.of(self._cell, self.n_sets, self.device)
+        return Packed.of(self._task, self.device)
+
+    @cached_property
+    def within_blocks(self) -> Arrangement:
+        """Rows of a block meet."""
+        return InPlace.of(self._block, self.n_sets, self.device)
+
+    @cached_property
+    def cell_means(self) -> torch.Tensor:
+        """Weights (P K, G n) that make means over cells."""
+        return self._tensor(means(self._cell, self._n_cells)).to(self.dtype)
+
+    @cached_property
+    def block_means(self) -> torch.Tensor:
+        """Weights (P G, G n) that make means over blocks."""
+        return self._tensor(means(self._block, self.n_blocks)).to(self.dtype)
 
 
 def places(sets: np.ndarray, n_sets: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,6 +16,7 @@ from npcl_plugin.latents import LatentEncoder
 from npcl_plugin.layers.decoder import DeepDecoder, LinearDecoder
 from npcl_plugin.layers.encoders import AttentivePath, MeanPath, SampleEncoder
 from npcl_plugin.layout import Blocks, Cells
+from npcl_plugin.logits import AdditiveLogits, FullLogits
 from npcl_plugin.plan import Draws, Plan
 
 
@@ -26,7 +27,7 @@ class TrainingPass(NamedTuple):
     distributions of a level that does not exist have no units.
     """
 
-    logits: torch.Tensor  # (S, B, C)
+    logits: AdditiveLogits | FullLogits  # of S draws, B targets, C classes
     z: torch.Tensor  # (S, K, O) draws that the logits come from
     r: torch.Tensor  # (B, O)
     cells: Cells
@@ -95,11 +96,9 @@ class NPNetwork(MammothBackbone):
         found: torch.Tensor = self.backbone(x, returnt="features")
         return found
 
-    def decode(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
-               head_of: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits under the given heads (S, B, C), or under every head (T', S, B, C)."""
-        logits = self.decoder.every_head(x, r, z) if head_of is None \
-            else self.decoder(x, r, z, head_of)
+    def decode(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        """Logits under every head, (T', S, B, C)."""
+        logits: torch.Tensor = self.decoder.every_head(x, r, z)
         return logits + self.backbone.classifier(x) if self.plan.residual_decoder else logits
 
     def additive_logits(self, x: torch.Tensor, r: torch.Tensor,
@@ -152,6 +151,8 @@ class NPNetwork(MammothBackbone):
         r = self.deterministic.attend(summary, x, several)  # (B, O)
 
         # 5. p(y | x_*, r_*, z^t)
-        logits = self.decode(x, r, z, cells.cell)  # (S, B, C)
+        logits = self.decoder(x, r, z, cells.cell)
+        if self.plan.residual_decoder:
+            logits = logits.plus(self.backbone.classifier(x))
         return TrainingPass(logits, z, r, cells, global_posterior, global_prior, task_posterior,
                             task_prior)

@@ -28,11 +28,6 @@ def cell_weights(cells: Cells, size: int, how: Reduction) -> torch.Tensor:
     return share / size if how == "mean" else share
 
 
-def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """-E_q [log p(y | x, z)]: mean over draws and targets of (S, B, C) logits."""
-    return F.cross_entropy(logits.mT, labels.expand(len(logits), -1))
-
-
 def task_divergence(posterior: Gaussian, prior: Gaussian, cells: Cells,
                     how: Reduction) -> torch.Tensor:
     """D^t of equation 5, averaged over draws and combined over cells; both batch (N, K)."""
@@ -95,6 +90,6 @@ def head_contrast(logits: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
     return (distance * wrong).sum() / wrong.sum().clamp_min(1)
 
 
-def dark_replay(logits: torch.Tensor, stored: torch.Tensor) -> torch.Tensor:
-    """Ours: squared distance of the mean logits over the draws (S, B, C) to stored (B, C)."""
-    return F.mse_loss(logits.mean(0), stored)
+def dark_replay(mean_logits: torch.Tensor, stored: torch.Tensor) -> torch.Tensor:
+    """Ours: squared distance of the mean logits over the draws (B, C) to stored ones (B, C)."""
+    return F.mse_loss(mean_logits, stored)

@@ -52,6 +52,11 @@ class Step:
         return self.net.decode(self.targets.x, self.out.r, self.out.z[:self.args.extension_draws])
 
     @cached_property
+    def mean_logits(self) -> torch.Tensor:
+        """Under each target's own head, over the draws: (B, C)."""
+        return self.out.logits.mean()
+
+    @cached_property
     def present(self) -> torch.Tensor:
         """Which cells are in the target's own set, (K, B)."""
         return self.out.cells.sets.unsqueeze(1) == self.targets.sets
@@ -130,7 +135,7 @@ class Loss:
 @term("ce")
 def cross_entropy(step: Step) -> torch.Tensor:
     """-E_q [log p(y | x, z)] of equation 5."""
-    return objective.cross_entropy(step.out.logits, step.targets.labels)
+    return step.out.logits.cross_entropy(step.targets.labels)
 
 
 @term("d_task", weight="alpha", help="weight of D^t (paper: α)", fits=lambda plan: plan.has_task)
@@ -155,7 +160,7 @@ def global_divergence(step: Step) -> torch.Tensor:
 def dark_replay(step: Step) -> torch.Tensor:
     """Ours: the mean logits over the draws stay what they were when the sample was stored."""
     targets = step.targets
-    return objective.dark_replay(step.out.logits[:, -targets.replayed:], targets.stored)
+    return objective.dark_replay(step.mean_logits[-targets.replayed:], targets.stored)
 
 
 @term("task_marginal", weight="task_marginal", fits=lambda plan: plan.has_task,

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from npcl_plugin.layers.stacked import StackedLayerNorm, StackedLinear
-from npcl_plugin.layout import Arrangement, Slots
+from npcl_plugin.layout import Arrangement, Layout
 
 Projection = Callable[[torch.Tensor], torch.Tensor]
 
@@ -102,7 +102,11 @@ class SelfAttention(nn.Module):
         for layer in (self.project, self.out):
             nn.init.zeros_(layer.bias)
 
-    def forward(self, rows: torch.Tensor, arrangement: Arrangement) -> torch.Tensor:
+    def forward(self, rows: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """(R, O) -> (R, O): the rows of a block attend to each other."""
+        return self.among(rows, layout.within_blocks)
+
+    def among(self, rows: torch.Tensor, arrangement: Arrangement) -> torch.Tensor:
         """(R, O) -> (R, O)."""
         mixed = attend_among(rows, arrangement, project=self.project, out=self.out,
                              n_attention_heads=self.n_attention_heads)
@@ -126,11 +130,12 @@ class TaskwiseSelfAttention(nn.Module):
         self.norm = StackedLayerNorm(count, size)
         self.project.initialise(size, size)  # three layers, not one wide one
 
-    def forward(self, rows: torch.Tensor, arrangement: Arrangement, slots: Slots) -> torch.Tensor:
-        """(R, O) -> (R, O); `slots` say whose layers each row goes through."""
+    def forward(self, rows: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """(R, O) -> (R, O): the rows of a cell attend to each other, by layers of their task."""
+        slots = layout.slots
         packed = slots.pack(rows)  # (slots, width, O)
         mixed = attend_among(
-            rows, arrangement, n_attention_heads=self.n_attention_heads,
+            rows, layout.within_cells, n_attention_heads=self.n_attention_heads,
             project=lambda _: slots.unpack(self.project(packed, slots.tasks)),
             out=lambda values: self.out(slots.pack(values), slots.tasks))
         return slots.unpack(self.norm(packed + mixed, slots.tasks))
@@ -139,6 +144,6 @@ class TaskwiseSelfAttention(nn.Module):
 class Unmixed(nn.Module):
     """In the place of an attention: every row stays what it is."""
 
-    def forward(self, rows: torch.Tensor, *layout: object) -> torch.Tensor:
+    def forward(self, rows: torch.Tensor, layout: object) -> torch.Tensor:
         """(R, O) -> (R, O)."""
         return rows

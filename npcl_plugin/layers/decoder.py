@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from npcl_plugin.layers.encoders import Zeros, mlp
+from npcl_plugin.logits import AdditiveLogits, FullLogits
 
 
 class LinearDecoder(nn.Module):
@@ -44,7 +45,7 @@ class LinearDecoder(nn.Module):
         return found
 
     def forward(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
-                head_of: torch.Tensor) -> torch.Tensor:
+                head_of: torch.Tensor) -> AdditiveLogits | FullLogits:
         """Each target under its own head (training, the task is known).
 
         Args:
@@ -52,24 +53,8 @@ class LinearDecoder(nn.Module):
             r: (B, O).
             z: (S, T', O) draws of every head.
             head_of: (B,) position of each target's head in T'.
-
-        Returns:
-            (S, B, C)
         """
-        targets = self.of_targets(x, r)
-        draws = self.from_z(z)  # (S, T', O)
-        if draws.shape[1] == 1:
-            return self.logits(targets + draws)
-        # A product with one-hot rows: much faster than indexing, above all backwards.
-        chosen = F.one_hot(head_of, draws.shape[1]).to(draws.dtype)  # (B, T')
-        return self.combine(targets, draws, chosen)
-
-    def combine(self, targets: torch.Tensor, draws: torch.Tensor,
-                chosen: torch.Tensor) -> torch.Tensor:
-        """Targets (B, O) with the draws (S, T', O) of their heads, one-hot (B, T'): (S, B, C)."""
-        # Laid out as (S, C, B), which a softmax over C is faster on.
-        shape = (len(draws), -1, -1)
-        return torch.baddbmm(targets.t().expand(shape), draws.mT, chosen.t().expand(shape)).mT
+        return AdditiveLogits(self.of_targets(x, r), self.from_z(z), one_hot(head_of, z))
 
     def every_head(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         """Each target under every head (inference): (T', S, B, C)."""
@@ -103,13 +88,25 @@ class DeepDecoder(LinearDecoder):
         """See `LinearDecoder.additive`."""
         return False
 
-    def combine(self, targets: torch.Tensor, draws: torch.Tensor,
-                chosen: torch.Tensor) -> torch.Tensor:
-        """See `LinearDecoder.combine`."""
+    def forward(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
+                head_of: torch.Tensor) -> AdditiveLogits | FullLogits:
+        """See `LinearDecoder.forward`."""
+        targets, draws = self.of_targets(x, r), self.from_z(z)  # (B, O), (S, T', O)
+        if draws.shape[1] == 1:
+            return FullLogits(self.logits(targets + draws))
         shape = (len(draws), -1, -1)
-        return self.logits(torch.baddbmm(targets.expand(shape), chosen.expand(shape), draws))
+        hidden = torch.baddbmm(targets.expand(shape), one_hot(head_of, z).expand(shape), draws)
+        return FullLogits(self.logits(hidden))
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """From the first layer's sum to logits; in place, it is the largest tensor of a step."""
         found: torch.Tensor = self.rest(torch.relu_(self.norm(hidden)))
         return found
+
+
+def one_hot(head_of: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    """Heads (B,) as rows (B, T'): their product with the draws (S, T', O) of z picks each target's.
+
+    It is much faster than indexing, above all backwards.
+    """
+    return F.one_hot(head_of, z.shape[1]).to(z.dtype)

@@ -92,7 +92,7 @@ class AttentivePath(nn.Module):
             sets: (m,) which of several separate contexts a row belongs to; one by default.
         """
         mask = None if sets is None else same(sets, sets)[None]
-        rows = self.self_attention(self.encoder(x, labels), InPlace(1, mask))  # (m, O)
+        rows = self.self_attention.among(self.encoder(x, labels), InPlace(1, mask))  # (m, O)
         return Summary(*self.cross_attention.prepare(x, rows), sets)
 
     def attend(self, summary: Summary, x: torch.Tensor,

@@ -101,11 +101,9 @@ class NPCL(ContinualModel):
             draws=Draws(args.n_global, args.n_task), sets=targets.sets,
             from_context=args.latents_from == "context",
             n_misdirected=int(self.net.n_heads) if args.noisy_context else 0)
-        values = self.descend(*self.objective(Step(self.net, args, targets, out,
-                                                   self.current_task)))
-        stored = {}
-        if args.dark_replay:
-            stored["logits"] = out.logits.detach()[:, :len(labels)].mean(0)  # (B, C)
+        step = Step(self.net, args, targets, out, self.current_task)
+        values = self.descend(*self.objective(step))
+        stored = {"logits": step.mean_logits[:len(labels)].detach()} if args.dark_replay else {}
         self.buffer.add_data(examples=not_aug_inputs, labels=labels,
                              task_labels=targets.tasks[:len(labels)], **stored)
         return values

@@ -33,7 +33,7 @@ def noises(net, present):
 
 
 def fast_terms(net, out, labels, weights):
-    terms = {"ce": objective.cross_entropy(out.logits, labels)}
+    terms = {"ce": out.logits.cross_entropy(labels)}
     if net.plan.has_task:
         terms["d_task"] = objective.task_divergence(out.task_posterior, out.task_prior,
                                                     out.cells, "sum")
@@ -53,7 +53,7 @@ def test_training_pass_agrees_with_the_equations(kind, changes):
     out = net.training_pass(x, labels, tasks, context=context, draws=Draws(N, M))
     logits, slow, _, _ = slow_pass(net, x, labels, tasks, context, *noise)
     expected = torch.stack([torch.stack(row) for row in logits])
-    torch.testing.assert_close(out.logits, expected, rtol=0, atol=1e-8)
+    torch.testing.assert_close(out.logits.all_draws(), expected, rtol=0, atol=1e-8)
     weights = {"d_task": 0.1, "d_global": 0.05}
     terms, loss = fast_terms(net, out, labels, weights)
     if "d_task" in slow:
@@ -79,7 +79,7 @@ def test_decoding_from_the_context_is_equation_5():
     out = net.training_pass(x, labels, tasks, context=context, draws=Draws(N, M), from_context=True)
     logits, _, _, _ = slow_pass(net, x, labels, tasks, context, first, second, from_context=True)
     expected = torch.stack([torch.stack(row) for row in logits])
-    torch.testing.assert_close(out.logits, expected, rtol=0, atol=1e-8)
+    torch.testing.assert_close(out.logits.all_draws(), expected, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("how", ["sum", "sample", "mean"])
@@ -107,7 +107,7 @@ def test_two_sets_in_one_pass_do_not_see_each_other(kind, how):
                                              for t in range(3)})
         expected.append(torch.stack(logits[0]))
         slow.append((data[2], terms))
-    torch.testing.assert_close(both.logits[0], torch.cat(expected), rtol=0, atol=1e-8)
+    torch.testing.assert_close(both.logits.all_draws()[0], torch.cat(expected), rtol=0, atol=1e-8)
     if net.plan.has_task:
         weights = {"sum": lambda t, ts, s: s, "sample": lambda t, ts, s: s * share_of(t, ts),
                    "mean": lambda t, ts, s: s * share_of(t, ts) / size}[how]

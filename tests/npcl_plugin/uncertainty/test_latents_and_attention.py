@@ -131,7 +131,8 @@ def test_one_head_of_attention_reproduces_the_layers_answer():
     rows = torch.randn(6, 8, dtype=torch.float64)
     query, key, value = layer.project(rows).chunk(3, dim=1)
     mixed = attention.weights(query, key, 1) @ value
-    torch.testing.assert_close(layer.norm(rows + layer.out(mixed)), layer(rows, InPlace(1, None)))
+    expected = layer.norm(rows + layer.out(mixed))
+    torch.testing.assert_close(expected, layer.among(rows, InPlace(1, None)))
 
 
 def test_share_on_the_own_task_and_top_rows_by_hand():
