@@ -78,8 +78,12 @@ def link(checkout: Path) -> list[Path]:
     """Write the shims and settings; returns their paths.
 
     Raises:
-        LinkError: another file has such a name; nothing is written then.
+        LinkError: another file has such a name, or it is no upstream checkout; nothing is
+            written then.
     """
+    if (checkout / "utils" / "torchvision_compat.py").is_file():
+        raise LinkError(f"{checkout} is this project's own harness, which knows the models by "
+                        "itself; give the path of an upstream checkout.")
     shims = linked_files(checkout)
     for path in shims:
         if path.exists() and not _ours(path):

@@ -173,6 +173,23 @@ def test_link_touches_nobody_elses_file(checkout):
     assert unlink(checkout) == [] and other.read_text() == "mine"
 
 
+def test_our_own_harness_is_not_linked(capsys):
+    assert main(["link", str(ROOT / "mammoth")]) == 2
+    assert "own harness" in capsys.readouterr().err
+    assert not (ROOT / "mammoth" / "torchvision.py").exists()
+
+
+def test_a_package_that_upstream_needs_is_named_before_it_starts(fragile):
+    checkout, environment = fragile
+    (checkout / "models" / "__init__.py").write_text("import no_such_package\n")
+    done = said(["-m", "npcl_plugin", "--mammoth", checkout, "--model", "npcl"],
+                {**environment, "PYTHONPATH": f"{environment['PYTHONPATH']}{os.pathsep}{ROOT}"},
+                checkout)
+    assert done.returncode == 2
+    assert "needs the package `no_such_package`" in done.stderr and "doctor" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_folder_that_is_no_checkout_is_refused_in_one_sentence(tmp_path, capsys):
     with pytest.raises(LinkError, match="--mammoth PATH"):
         find_checkout(str(tmp_path))
