@@ -100,9 +100,15 @@ def _add_sampling(parser: Any) -> None:
 def _add_extensions(parser: Any) -> None:
     _required(parser)("--residual_decoder", type=bool01,
                       help="ours: add the backbone's own classifier to the logits")
+    _required(parser)("--slow_decay", type=number(float, least=0, below=1),
+                      help="ours: decay of the slow weights, the network's exponential average, "
+                           "which answer; 0: none")
+    _required(parser)("--stream_prior", type=WEIGHT,
+                      help="ours: classes compete for a sample of the stream with prior odds "
+                           "(samples of the class at hand) ** this; 0: as equals")
     parser.add_argument(
         "--extension_draws", type=SIZE, default=4,
-        help="ours: draws used by --task_marginal and --head_contrast")
+        help="ours: draws used by --task_marginal, --head_contrast and --follow")
 
 
 def _required(parser: Any) -> Callable[..., Any]:

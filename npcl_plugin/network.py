@@ -18,6 +18,7 @@ from npcl_plugin.layers.encoders import AttentivePath, MeanPath, SampleEncoder
 from npcl_plugin.layout import Blocks, Cells
 from npcl_plugin.logits import AdditiveLogits, FullLogits
 from npcl_plugin.plan import Draws, Plan
+from npcl_plugin.slow_weights import SlowWeights
 
 
 class TrainingPass(NamedTuple):
@@ -62,6 +63,7 @@ class NPNetwork(MammothBackbone):
         self.backbone = backbone
         self.n_features = feature_size(backbone)
         self.process_parameters: list[nn.Parameter] = []
+        self.slow: SlowWeights | None = None
 
     def configure(self, plan: Plan) -> None:
         """Build the neural process."""
@@ -86,6 +88,15 @@ class NPNetwork(MammothBackbone):
         plan = self.plan
         return SampleEncoder(self.n_features, plan.n_classes, plan.latent_size, depth=plan.depth,
                              norm=plan.norm)
+
+    def average(self, decay: float) -> None:
+        """Keep slow weights from now on; the distribution memory is the same for both."""
+        self.slow = SlowWeights(self, decay, shared="memory")
+
+    @property
+    def answering(self) -> "NPNetwork":
+        """The network that answers: the slow one if it is kept."""
+        return self if self.slow is None else self.slow.copy
 
     def forward(self, x: torch.Tensor, returnt: str = "out") -> Any:
         """What the wrapped backbone answers; the neural process is used by its parts."""

@@ -79,6 +79,18 @@ def _loader(value: Any) -> bool:
 
 _mapping: Check = lambda value: isinstance(value, Mapping)  # noqa: E731
 _matrix = _listed(_listed(_number))
+
+
+def _accuracies(value: Any) -> bool:
+    """A row for each task learned, which has at least that task and those before it."""
+    return _matrix(value) and all(len(row) > i for i, row in enumerate(value))
+
+
+def _results(value: Any) -> bool:
+    """Upstream's two matrices; what follows them is the logger's own state."""
+    return _listed(_anything)(value) and len(value) >= 2 and all(map(_accuracies, value[:2]))
+
+
 _weights = _named(torch.is_tensor)
 
 _PROGRESS: Schema = {
@@ -89,14 +101,14 @@ _RNG: Schema = {
     "torch": torch.is_tensor, "cuda": _listed(torch.is_tensor),
     "numpy": lambda v: _listed(_anything)(v) and len(v) == 5 and torch.is_tensor(v[1]),
     "python": lambda v: _listed(_anything)(v) and len(v) == 3 and _listed(_count)(v[1])}
-_LOGGER: Schema = {"accs": _matrix, "masked_accs": _matrix, "memory_mb": _listed(_number),
+_LOGGER: Schema = {"accs": _accuracies, "masked_accs": _accuracies, "memory_mb": _listed(_number),
                    "transfer": _named(_named(_number))}
 RUN: Schema = {
     "plain": _named(_anything), "stateful": _named(_mapping), "progress": _PROGRESS, "rng": _RNG,
     "loader": _maybe(_loader), "stream": _named(_anything), "folder": _text, "key": _text}
 _OURS: Schema = {"model": _weights, "optimizer": _maybe(_mapping), "scheduler": _maybe(_mapping),
-                 "args": _arguments, "results": _listed(_anything), "run": RUN}
-# What a file from elsewhere may have; `results` is a list of matrices and more.
+                 "args": _arguments, "results": _results, "run": RUN}
+# What a file from elsewhere may have besides `results`.
 _FOREIGN: Schema = {"model": _weights, "args": _arguments, "buffer": _weights}
 
 
@@ -109,7 +121,15 @@ def fault(state: Any) -> str | None:
     found = _first_fault(_OURS, state, "") or _first_fault(_LOGGER, _last_result(state), "results.")
     if found is None and "buffer" in state and not _weights(state["buffer"]):
         found = "`buffer` is of the wrong kind"
-    return found or _form_fault(state)
+    return found or _buffer_fault(state) or _form_fault(state)
+
+
+def _buffer_fault(state: Mapping[str, Any]) -> str | None:
+    """The samples stand in a file twice, for upstream and for us: the same tensors each time."""
+    kept = state["run"]["stateful"].get("buffer", {}).get("tensors")
+    if kept is None or (_weights(kept) and set(kept) == set(state.get("buffer", {}))):
+        return None
+    return "`run.stateful.buffer` and `buffer` hold different things"
 
 
 def _foreign_fault(state: Mapping[str, Any]) -> str | None:
@@ -117,9 +137,7 @@ def _foreign_fault(state: Mapping[str, Any]) -> str | None:
     if "model" not in state:
         return None if state and _weights(state) else "`model` is missing"
     present: Schema = {name: check for name, check in _FOREIGN.items() if name in state}
-    results = state.get("results")
-    if results is not None and not (_listed(_anything)(results) and len(results) >= 2
-                                    and all(map(_matrix, results[:2]))):
+    if state.get("results") is not None and not _results(state["results"]):
         return "`results` is of the wrong kind"
     return _first_fault(present, state, "")
 

@@ -157,11 +157,18 @@ def learned_tasks(checkpoint: dict[str, Any]) -> int | None:
     return len(results[0]) if results else None
 
 
-def restore_method(model: Any, dataset: Any, checkpoint: dict[str, Any]) -> None:
-    """The method as it was: weights, samples, counters, whatever of it the file has."""
-    run = checkpoint.get("run", {})
+def restore_method(model: Any, dataset: Any, checkpoint: dict[str, Any],
+                   weights_only: bool = False) -> None:
+    """The method as it was: weights, samples, counters, whatever of it the file has.
+
+    Args:
+        weights_only: leave everything else of the method as it is.
+    """
+    run = {} if weights_only else checkpoint.get("run", {})
     restore(model, {"weights": checkpoint.get("model", checkpoint),
                     "plain": run.get("plain", {}), "stateful": run.get("stateful", {})})
+    if weights_only:
+        return
     if "run" in checkpoint:
         if model.current_task != learned_tasks(checkpoint):
             raise ValueError("method and progress are at different tasks")

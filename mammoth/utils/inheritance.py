@@ -3,8 +3,8 @@
     --resume FILE                   the very same run goes on: everything that counts is taken over
     --loadcheck FILE --inference_only 1
                                     the trained model is asked again: its seed and settings
-    --loadcheck FILE                training goes on in a new run: seed and settings, of which
-                                    the command may change what steers training
+    --loadcheck FILE                training goes on with the next task, in a new run: seed and
+                                    settings, of which the command may change what steers training
 
 What the command does not say is taken over; what it says must agree.
 """

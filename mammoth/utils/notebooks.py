@@ -31,7 +31,8 @@ def load_runner(model: str, dataset: str, args: dict[str, Any] | None = None) ->
     built.to(built.device)
     if settings.loadcheck:
         with restoring(settings.loadcheck):
-            restore_method(built, benchmark, load_checkpoint(settings.loadcheck))
+            restore_method(built, benchmark, load_checkpoint(settings.loadcheck),
+                           weights_only=settings.start_from == 0)
     return built, benchmark
 
 

@@ -59,7 +59,7 @@ def _tasks_so_far(rows: list[list[float]]) -> list[list[float]]:
 
 def _transfer(experiment: Any) -> dict[str, dict[str, float]]:
     """Backward transfer and forgetting; forward transfer when it was measured."""
-    measured_all = not (experiment.args.start_from or experiment.args.inference_only)
+    measured_all = not (experiment.first_task or experiment.args.inference_only)
     if not measured_all or not experiment.model.LEARNS_EACH_TASK:
         return {}
     values = {"backward_transfer": _by_setting(experiment, backward_transfer),

@@ -57,6 +57,7 @@ class Experiment:
         self.stream: dict[str, Any] = {}  # the task's samples, where the method changed them
         self.stop = StopRequest()
         self.n_tasks = 1 if args.joint else dataset.N_TASKS
+        self.first_task = args.start_from or 0
         self.extensions = Extensions(self)
         self.started = time.time()
 
@@ -109,12 +110,13 @@ class Experiment:
 
     def _start(self, checkpoint: dict[str, Any] | None) -> None:
         """Fresh, or from loaded weights (`--loadcheck`), or from a later task."""
+        self.first_task = first_task(self.args, checkpoint, self.n_tasks)
         self.model._current_task = 0  # `load_runner` may have loaded the checkpoint already
-        for _ in range(self.args.start_from or 0):
+        for _ in range(self.first_task):
             self.dataset.get_data_loaders()
             self.model.meta_begin_task(self.dataset)
             self.model.meta_end_task(self.dataset)
-        self.progress.position = Position(task=self.args.start_from or 0)
+        self.progress.position = Position(task=self.first_task)
         if checkpoint is not None:
             with restoring(self.args.loadcheck):
                 self._load_state(checkpoint)
@@ -123,12 +125,13 @@ class Experiment:
 
     def _load_state(self, checkpoint: dict[str, Any]) -> None:
         """Weights, and the method's other state where the file has it."""
-        restore_method(self.model, self.dataset, checkpoint)
+        restore_method(self.model, self.dataset, checkpoint,
+                       weights_only=self.args.start_from == 0)
         if not self.args.inference_only:
-            self.model._current_task = self.args.start_from or 0
-        if self.args.start_from and checkpoint.get("results"):
+            self.model._current_task = self.first_task
+        if self.first_task and checkpoint.get("results"):
             self.logger.accs, self.logger.masked_accs = (
-                rows[:self.args.start_from] for rows in checkpoint["results"][:2])
+                rows[:self.first_task] for rows in checkpoint["results"][:2])
 
     def _resume(self, checkpoint: dict[str, Any]) -> None:
         """Back to the exact state of a killed run."""
@@ -328,6 +331,28 @@ class Experiment:
             self.save(f"paused-{position.task}e{position.epoch}b{position.batch}")
             hint = " The same command with --resume goes on from there."
         raise Interrupted(f"Interrupted after {where}.{hint}", self.stop.number)
+
+
+def first_task(args: Namespace, checkpoint: dict[str, Any] | None, n_tasks: int) -> int:
+    """The task to begin with: `--start_from`, or the one after those in the checkpoint.
+
+    Raises:
+        UsageError: the checkpoint has learned other tasks, or there is none left to learn.
+    """
+    whole = checkpoint is not None and "run" in checkpoint and not args.inference_only
+    learned = learned_tasks(checkpoint) if checkpoint is not None and whole else None
+    if learned is None or args.start_from == 0:
+        return args.start_from or 0
+    anew = "--start_from 0 to learn every task anew from its weights alone"
+    if args.start_from not in (None, learned):
+        raise UsageError(f"The checkpoint {args.loadcheck} has learned {learned} tasks and goes on "
+                         f"with the next: leave out --start_from {args.start_from}, or give "
+                         f"{anew}.")
+    if learned >= min(n_tasks, n_tasks if args.stop_after is None else args.stop_after):
+        raise UsageError(f"The checkpoint {args.loadcheck} has learned {learned} tasks already, so "
+                         f"none is left to train: give --inference_only 1 to evaluate it, or "
+                         f"{anew}.")
+    return learned
 
 
 def nothing_to_train_on(args: Namespace, position: Position) -> str:

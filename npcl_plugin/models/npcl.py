@@ -74,6 +74,10 @@ class NPCL(ContinualModel):
             depth=args.np_depth, norm=bool(args.np_norm), n_attention_heads=args.attention_heads,
             has_global=self.HAS_GLOBAL, has_task=self.HAS_TASK, attention=self.ATTENTION,
             residual_decoder=bool(args.residual_decoder), decoder_depth=args.decoder_depth))
+        if args.slow_decay:
+            net.average(args.slow_decay)
+        elif args.follow:
+            raise usage_error("--follow needs slow weights to follow; give --slow_decay too.")
         super().__init__(net, loss, args, transform, dataset)
         self.class_ends = ends
         self.objective = Loss(args, net.plan)
@@ -81,7 +85,7 @@ class NPCL(ContinualModel):
         self.buffer = Buffer(args.buffer_size, device="cpu")
         self.context = ContextSet()
         self.predictor = Predictor(
-            net, lambda: self.buffer, self.normalise, mode=args.head_inference,
+            net.answering, lambda: self.buffer, self.normalise, mode=args.head_inference,
             draws=Draws(args.n_global_eval, args.n_task), seed=int(args.seed or 0),
             context_size=args.eval_context)
 
@@ -129,8 +133,9 @@ class NPCL(ContinualModel):
             context = torch.cat((context, chosen))
             sets = torch.cat((sets, torch.full_like(replay[1], 0 if args.one_pass else 1)))
             labels, tasks = torch.cat((labels, replay[1])), torch.cat((tasks, replay[-1]))
-        x = self.net.features(torch.cat(images))  # (B, F)
-        return Targets(x, labels, tasks, sets, context, replayed, stored)
+        joined = torch.cat(images)
+        return Targets(joined, self.net.features(joined), labels, tasks, sets, context, replayed,
+                       stored, self.log_odds(len(labels), replayed))
 
     def descend(self, loss: torch.Tensor, terms: dict[str, torch.Tensor]) -> dict[str, float]:
         """One step down, unless something is not finite: then the weights stay as they were."""
@@ -142,6 +147,8 @@ class NPCL(ContinualModel):
             factor = min(1.0, (self.steps + 1) / max(self.args.warmup, 1))
             scaled_step(self.opt, factor)
             self.steps += 1
+            if self.net.slow is not None:
+                self.net.slow.follow(self.net)
         return dict(zip(("loss", *terms), numbers, strict=True))
 
     @torch.no_grad()
@@ -210,6 +217,24 @@ class NPCL(ContinualModel):
                  task_ids: torch.Tensor | None = None) -> torch.Tensor:
         """Task of each sample of the stream, (B,); `task_ids` come with it where domains join."""
         return tasks_of(labels, self.current_task, self.class_ends, task_ids)
+
+    def log_odds(self, targets: int, replayed: int) -> torch.Tensor | None:
+        """Prior log-odds (B, C) of the classes for rows of the stream; even ones for replay.
+
+        A class competes for the stream's samples by the number of its own that are at hand as
+        context: D_C^t has `--context_per_class` of each class of the task, the buffer has some
+        of each class before. The fewer there are, the less the stream may teach that the current
+        task is always right.
+        """
+        args = self.args
+        if not args.stream_prior:
+            return None
+        labels = self.context.labels
+        if not self.buffer.is_empty():
+            labels = torch.cat((labels, self.buffer.labels.to(labels)))
+        counts = labels.bincount(minlength=self.N_CLASSES).clamp(1, args.context_per_class)
+        odds = args.stream_prior * (counts / counts.max()).log().to(self.device)  # (C,)
+        return torch.cat((odds.expand(targets - replayed, -1), odds.new_zeros(replayed, len(odds))))
 
     def context_size(self, targets: int) -> int:
         """m for a batch of targets."""

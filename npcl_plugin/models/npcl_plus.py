@@ -1,15 +1,19 @@
-"""NPCL+: the paper's model with our extensions on, where they help.
+"""NPCL+: the attentive neural process with what pilot runs say keeps it from forgetting.
 
-Only the defaults differ, and they stand in `config/npcl_plus.yaml`: train what inference uses
-(`--task_marginal`), remember logits (`--dark_replay`), add the backbone's own classifier
-(`--residual_decoder`), let all heads answer (`--head_inference mixture`)."""
+Ours, not the paper's. Only defaults differ from the family's; they stand in
+`config/npcl_plus.yaml`. Slow weights answer, and replay is held to them (`--slow_decay`,
+`--follow`) or to stored logits (`--dark_replay`); classes compete for the stream's samples by the
+number of samples that are at hand of them (`--stream_prior`). One head: choosing among heads of
+tasks costs more than they know, and their layers cost more parameters than the rest together.
+"""
 from npcl_plugin.contract import register_model
 from npcl_plugin.models.npcl import NPCL
 
 
 @register_model("npcl_plus")
 class NPCLPlus(NPCL):
-    """NPCL with other defaults."""
+    """One global latent, attention, other defaults."""
 
     NAME = "npcl_plus"
     CONFIG_PATH = NPCL.CONFIG_PATH.with_name("npcl_plus.yaml")
+    HAS_TASK = False

@@ -17,7 +17,7 @@ BLOCKS = 40
 
 def has_attention(model: Any) -> bool:
     """Whether the model attends at all (`np` takes the mean)."""
-    return bool(model.net.plan.attention)
+    return bool(model.predictor.net.plan.attention)
 
 
 def weights(query: torch.Tensor, key: torch.Tensor, n_attention_heads: int) -> torch.Tensor:
@@ -31,14 +31,14 @@ def weights(query: torch.Tensor, key: torch.Tensor, n_attention_heads: int) -> t
 @torch.no_grad()
 def query_weights(model: Any, features: torch.Tensor, context: Context) -> torch.Tensor:
     """Cross-attention of targets' features (n, F) to the context: (n, m)."""
-    layer = model.net.deterministic.cross_attention
+    layer = model.predictor.net.deterministic.cross_attention
     return weights(layer.query(features), layer.key(context.x), layer.n_attention_heads)
 
 
 @torch.no_grad()
 def self_weights(model: Any, context: Context) -> torch.Tensor:
     """Self-attention of the context: (m, m)."""
-    path = model.net.deterministic
+    path = model.predictor.net.deterministic
     rows = path.encoder(context.x, context.labels)
     query, key, _ = path.self_attention.project(rows).chunk(3, dim=-1)
     return weights(query, key, path.self_attention.n_attention_heads)
@@ -92,7 +92,8 @@ def arrays(model: Any, context: Context, sets: list[tuple[int, Any, torch.Tensor
     shares, kept, done = [], [], 0
     for _, data, rows in sets:
         for images, _ in batches(data, rows):
-            now = query_weights(model, model.net.features(images.to(model.device)), context)
+            x = model.predictor.net.features(images.to(model.device))
+            now = query_weights(model, x, context)
             at = slice(done, done + len(now))
             shares.append(own_share(now, tasks[at], context.tasks))
             kept.append(now[chosen[(chosen >= at.start) & (chosen < at.stop)] - done])

@@ -24,8 +24,8 @@ def _z_global(model: Any, encoding: Encoding) -> torch.Tensor:
     """The draws of z^G that an evaluation makes, (N, 1, O)."""
     generator = torch.Generator().manual_seed(model.predictor.seed)
     draws = Draws(model.args.n_global_eval, model.args.n_task)
-    found: torch.Tensor = model.net.latent.global_latent.sample(encoding.global_latents[0], draws,
-                                                                generator)
+    latent = model.predictor.net.latent.global_latent
+    found: torch.Tensor = latent.sample(encoding.global_latents[0], draws, generator)
     return found
 
 
@@ -35,7 +35,7 @@ def distributions(model: Any, context: Context) -> dict[str, np.ndarray]:
 
     A part that the model does not have, and heads without a row in the buffer, are NaN.
     """
-    plan, latent = model.net.plan, model.net.latent
+    plan, latent = model.predictor.net.plan, model.predictor.net.latent
     encoding = latent(*context)
     of_global = np.full((2, plan.latent_size), np.nan)
     of_tasks = np.full((2, head_count(model), plan.latent_size), np.nan)
@@ -49,7 +49,7 @@ def distributions(model: Any, context: Context) -> dict[str, np.ndarray]:
 
 def stored(model: Any) -> dict[str, np.ndarray]:
     """The distribution memory; NaN for what was never recorded."""
-    memory, heads = model.net.memory, head_count(model)
+    memory, heads = model.predictor.net.memory, head_count(model)
     of_tasks = torch.stack((memory.task_mean, memory.task_sd))[:, :heads].cpu().double().numpy()
     of_tasks[:, ~memory.recorded[:heads].cpu().numpy()] = np.nan
     return {"stored_global": torch.stack((memory.global_mean, memory.global_sd)).cpu().numpy(),
@@ -63,7 +63,7 @@ def unit_kl(model: Any, context: Context) -> dict[str, np.ndarray]:
     The posterior is q(z | buffer), the prior q(z | C) with C an evenly spaced `context_share`
     of every task's rows, as in training; the mean over draws of z^G. NaN as in `distributions`.
     """
-    plan, latent = model.net.plan, model.net.latent
+    plan, latent = model.predictor.net.plan, model.predictor.net.latent
     rows = thinned(context.tasks, model.args.context_share)
     whole, part = latent(*context), latent(*(values[rows] for values in context))
     of_global = np.full(plan.latent_size, np.nan)

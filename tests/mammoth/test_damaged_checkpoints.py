@@ -128,7 +128,8 @@ def test_a_file_without_a_fingerprint_is_checked_by_what_it_must_have(saved):
     (("run", "progress", "position", "task"), 99), (("run", "progress", "position", "batch"), 999),
     (("run", "progress", "position", "epoch"), -1), (("run", "plain", "_current_task"), 7),
     (("run", "plain", "observe"), 3), (("run", "plain", "device"), "cpu"),
-    (("run", "stateful", "nothing"), {}), (("args", "lr"), "fast"), (("args", "n_epochs"), [1]),
+    (("run", "stateful", "nothing"), {}), (("run", "stateful", "buffer", "tensors"), {}),
+    (("results", 0), [[1.0], [2.0]]), (("args", "lr"), "fast"), (("args", "n_epochs"), [1]),
     (("args", "fitting_mode"), "forever"), (("args", "model"), 5), (("args", "dataset"), None),
     (("args", "model"), "../er"), (("args", "batch_size"), -1), (("args", "seed"), "x"),
     (("model", "net.fc1.weight"), torch.zeros(3)), (("optimizer", "param_groups"), [])])

@@ -88,8 +88,7 @@ def test_load_runner_gives_the_trained_model_with_its_buffer(trained):
 
 def test_training_goes_on_from_a_loaded_runner_as_from_the_command_line(trained, tmp_path):
     path = trained[2]
-    words = {"loadcheck": str(path), "base_path": str(tmp_path), "start_from": 2, "stop_after": 3,
-             "non_verbose": 1}
+    words = {"loadcheck": str(path), "base_path": str(tmp_path), "stop_after": 3, "non_verbose": 1}
     from utils.training import train
     first = train(*load_runner("er", "perm-digits", words))
     second = experiment(tmp_path, "--loadcheck", path, "--start_from", 2, "--stop_after", 3,
@@ -115,3 +114,25 @@ def test_files_of_upstream_load_and_say_what_they_lack(trained, tmp_path, capsys
     assert model.current_task == 2 and model.n_seen_classes == 10 and len(model.buffer) == 30
     with pytest.raises(UsageError, match="weights only; use --loadcheck"):
         parsed(tmp_path, "--resume", tmp_path / "older.pt")
+
+
+@pytest.mark.parametrize("model", ["er", "npcl"])
+def test_further_training_begins_after_the_tasks_that_were_learned(model, tmp_path):
+    words = ("--model", model, "--dataset", "seq-digits", "--buffer_size", 20, "--debug_mode", 1)
+    experiment(tmp_path, *words, "--stop_after", 2, "--savecheck", "last").run()
+    path = next((tmp_path / "checkpoints").glob("*.pt"))
+    more = ("--loadcheck", path, "--debug_mode", 1)
+    further = experiment(tmp_path, *more, "--stop_after", 3)
+    assert len(further.run()["accuracy_matrix"]["class-il"]) == 3
+    assert further.model.current_task == 3
+    for wrong, said in ((("--stop_after", 2), "none is left to train"),
+                        (("--start_from", 1), "goes on with the next"),
+                        (("--start_from", 4), "goes on with the next")):
+        with pytest.raises(UsageError, match=said):
+            experiment(tmp_path, *more, *wrong).run()
+    anew = experiment(tmp_path, *more, "--start_from", 0, "--stop_after", 1)
+    assert anew.model.buffer.is_empty()
+    assert len(anew.run()["accuracy_matrix"]["class-il"]) == 1
+    assert (anew.model.buffer.labels < 2).all(), "nothing of later tasks is replayed"
+    loaded, _ = load_runner(model, "seq-digits", {"loadcheck": str(path)})
+    assert loaded.current_task == 2 and len(loaded.buffer) == 20

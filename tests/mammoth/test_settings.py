@@ -147,7 +147,7 @@ def test_a_variant_wins_over_the_settings_of_the_benchmark():
 
 @pytest.mark.parametrize(("model", "expected"), [
     ("npcl", (0.05, 0.01, 0.2, 0.1)), ("st_npcl", (0.05, 0, 0, 0.1)), ("anp", (0, 0.01, 0, 0)),
-    ("np", (0, 0.01, 0, 0)), ("cnp", (0, 0, 0, 0)), ("npcl_plus", (0.01, 0.01, 0, 0))])
+    ("np", (0, 0.01, 0, 0)), ("cnp", (0, 0, 0, 0)), ("npcl_plus", (0, 0.01, 0, 0))])
 def test_the_family_differs_in_what_its_files_say(model, expected):
     args = parse_args(["--model", model, "--dataset", "seq-cifar10", "--buffer_size", "200"])
     assert (args.alpha, args.beta, args.gamma, args.delta) == expected

@@ -44,7 +44,7 @@ def test_joint_domains_have_one_head(tmp_path, model):
     assert learned.predict(torch.rand(2, 1, 8, 8)).logits.shape[::2] == (1, 2)
 
 
-@pytest.mark.parametrize("model", ["npcl", "st_npcl", "npcl_plus"])
+@pytest.mark.parametrize("model", ["npcl", "st_npcl"])
 def test_multitask_knows_the_domain_of_each_sample(tmp_path, model):
     run = joint(tmp_path, model, "--multitask", 1)
     learned = learn(run)

@@ -103,7 +103,7 @@ def test_cached_and_uncached_answers_agree_and_changes_are_noticed(tmp_path, mod
         assert torch.equal(net(images), first) and net.predictor._prepared is kept
         net.predictor.forget()
         assert torch.equal(net(images), first)
-        next(net.net.deterministic.parameters()).add_(0.1)
+        next(net.predictor.net.deterministic.parameters()).add_(0.1)
         changed = net(images)
         assert net.predictor._prepared is not kept and not torch.equal(changed, first)
         kept = net.predictor._prepared
@@ -151,7 +151,7 @@ def test_inference_leaves_the_global_generators_alone(tmp_path):
 @pytest.mark.parametrize("model", MODELS)
 def test_asking_changes_nothing_and_does_not_depend_on_the_batch(model):
     plan = Plan(n_tasks=2, n_classes=4, latent_size=8, n_attention_heads=2,
-                **{"npcl_plus": {}, **FAMILY}[model])
+                **{"npcl_plus": FAMILY["anp"], **FAMILY}[model])
     net = NPNetwork(get_backbone_class("reduced-resnet18")(num_classes=4))  # it has BatchNorm
     net.configure(plan)
     net.n_heads.fill_(2)

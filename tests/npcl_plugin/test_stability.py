@@ -43,4 +43,4 @@ def stays_finite(tmp_path, real_data, dataset, model, steps, *more):
     assert run.model.steps == 2 * steps
     state = run.model.net.state_dict()
     assert all(torch.isfinite(value).all() for value in state.values())
-    assert run.model.net.memory.recorded.sum() == 2
+    assert run.model.net.memory.recorded.sum() == min(2, run.model.net.plan.n_tasks)

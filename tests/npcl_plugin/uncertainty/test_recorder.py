@@ -185,7 +185,7 @@ def test_the_whole_family_is_recorded(model, tmp_path):
     done = run(tmp_path, model, "--debug_mode", 1, "--uncertainty", 1, "--uncertainty_samples", 10,
                *DRAWS, dataset="perm-digits")
     found = summary_of(done)
-    assert (found["heads"] is None) == (model in ("anp", "np", "cnp"))
+    assert (found["heads"] is None) == (model in ("anp", "np", "cnp", "npcl_plus"))
     assert (found["attention"] is None) == (model in ("np", "cnp"))
     assert (found["headline"]["active_units_global"] is None) == (model in ("st_npcl", "cnp"))
     assert found["confidence"]["true_head"]["n_correct"] <= 30

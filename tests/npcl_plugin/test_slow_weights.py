@@ -1,0 +1,154 @@
+"""Slow weights: a closed form of the average, and a network that is never trained."""
+import pytest
+import torch
+from runs import experiment
+from torch import nn
+
+from npcl_plugin import terms
+from npcl_plugin.slow_weights import SlowWeights
+from utils.errors import UsageError
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.norm = nn.Linear(3, 2), nn.BatchNorm1d(2)
+        self.memory = nn.BatchNorm1d(1)
+
+    def forward(self, x):
+        return self.norm(self.layer(x))
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    return Network()
+
+
+def change(net):
+    """Other weights, statistics and counters."""
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(torch.randn_like(parameter))
+        net(torch.randn(5, 3))
+
+
+def test_the_average_has_a_closed_form(net):
+    slow = SlowWeights(net, 0.9, "memory")
+    weights, statistics = [net.layer.weight.clone()], [net.norm.running_mean.clone()]
+    for _ in range(100):
+        change(net)
+        slow.follow(net)
+        weights.append(net.layer.weight.clone())
+        statistics.append(net.norm.running_mean.clone())
+    decays = torch.tensor([min(0.9, (1 + k) / (10 + k)) for k in range(100)])
+    share = torch.cat((torch.zeros(1), 1 - decays))
+    share[0] = 1
+    share[:-1] *= decays.flip(0).cumprod(0).flip(0)  # what later steps leave of it
+    assert torch.isclose(share.sum(), torch.tensor(1.0))
+    for got, seen in ((slow.copy.layer.weight, weights), (slow.copy.norm.running_mean, statistics)):
+        assert torch.allclose(got, torch.tensordot(share, torch.stack(seen), 1), atol=1e-5)
+    assert slow.copy.norm.num_batches_tracked == net.norm.num_batches_tracked == 100
+
+
+def test_nobody_trains_it_and_the_shared_child_is_one(net):
+    net.slow = SlowWeights(net, 0.9, "memory")
+    net.train()
+    assert not any(module.training for module in net.slow.copy.modules()
+                   if module is not net.memory)
+    assert not any(p.requires_grad for p in net.slow.copy.layer.parameters())
+    assert net.slow.copy.memory is net.memory and net.memory.weight.requires_grad
+
+
+def test_it_follows_a_network_that_was_moved_or_loaded(net):
+    net.slow = SlowWeights(net, 0.5, "memory")
+    net.slow.follow(net)
+    net.double()
+    net.load_state_dict({name: torch.randn_like(value) if value.is_floating_point() else value
+                         for name, value in net.state_dict().items()})
+    before = net.slow.copy.layer.weight.clone()
+    net.slow.follow(net)
+    assert torch.allclose(net.slow.copy.layer.weight, before.lerp(net.layer.weight, 1 - 2 / 11))
+
+
+def build(tmp_path, *more):
+    return experiment(tmp_path, "--model", "anp", "--dataset", "seq-digits", "--buffer_size", 40,
+                      "--n_global", 3, "--n_global_eval", 3, *more)
+
+
+def learn(run, steps=5):
+    loader, _ = run.dataset.get_data_loaders()
+    model = run.model
+    model.net.train()
+    model.meta_begin_task(run.dataset)
+    for batch, _ in zip(loader, range(steps), strict=False):
+        model.meta_observe(*batch[:3], epoch=0)
+    model.meta_end_task(run.dataset)
+    return model.eval()
+
+
+def test_the_slow_weights_answer_and_answering_changes_nothing(tmp_path):
+    model = learn(build(tmp_path, "--slow_decay", 0.9))
+    images = model.buffer.examples[:6]
+    assert model.predictor.net is model.net.slow.copy
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    random = torch.get_rng_state()
+    first = model(images)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert torch.equal(random, torch.get_rng_state())
+    with torch.no_grad():
+        for parameter in model.net.decoder.parameters():
+            parameter.add_(1.0)
+    assert torch.equal(model(images), first)  # the network that learns does not answer
+    model.net.slow.follow(model.net)
+    assert not torch.equal(model(images), first)  # nor does a stale context
+
+
+def test_replay_follows_the_slow_weights(tmp_path):
+    run = build(tmp_path, "--slow_decay", 0.9, "--follow", 0.5)
+    seen = []
+    objective, run.model.objective = run.model.objective, lambda step: (
+        seen.append(step), objective(step))[1]
+    learn(run)
+    step = seen[-1]
+    replayed, slow = step.targets.replayed, run.model.net.slow.copy
+    assert replayed > 0 and step.slow_logits.shape == (replayed, 10)
+    assert not step.slow_logits.requires_grad
+    distance = step.mean_logits[-replayed:] - step.slow_logits
+    torch.testing.assert_close(terms.follow(step), distance.square().mean())
+    assert slow.training is False
+
+
+def test_following_nothing_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="--follow needs slow weights"):
+        build(tmp_path, "--follow", 0.5)
+
+
+def test_early_tasks_of_the_stream_compete_by_their_samples(tmp_path):
+    run = build(tmp_path, "--stream_prior", 2, "--context_per_class", 20)
+    model = learn(run)
+    counts = torch.full((10,), 1.0)
+    counts[:2] = 20
+    assert torch.allclose(model.log_odds(3, 1)[0], 2 * (counts / 20).log())
+    assert torch.equal(model.log_odds(3, 1)[2], torch.zeros(10))
+    learn(run, steps=1)
+    counts = model.buffer.labels.bincount(minlength=10).clamp(1, 20).float()
+    counts[2:4] = 20
+    assert torch.allclose(model.log_odds(3, 1)[0], 2 * (counts / 20).log())
+    even = build(tmp_path / "even").model
+    assert even.log_odds(3, 1) is None
+
+
+def test_the_prior_is_in_the_likelihood_of_the_stream_only(tmp_path):
+    run = build(tmp_path, "--stream_prior", 2)
+    seen = []
+    objective, run.model.objective = run.model.objective, lambda step: (
+        seen.append(step), objective(step))[1]
+    learn(run)
+    learn(run, steps=3)
+    step = seen[-1]
+    logits, labels = step.out.logits.all_draws() + step.targets.log_odds, step.targets.labels
+    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.repeat(len(logits)))
+    torch.testing.assert_close(terms.cross_entropy(step), expected)
+    assert step.targets.log_odds[0].min() < -1
+    assert not step.targets.log_odds[-step.targets.replayed:].any()
