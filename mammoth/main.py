@@ -107,6 +107,8 @@ def complete_args(args: Namespace, dataset_class: type, origin: Any = None) -> N
     if args.features or args.dataset == "features":
         from datasets.utils.features import features_identity
         args.features_digest = features_identity(args)
+    if origin is not None:
+        origin.check_features(getattr(args, "features_digest", None))
     args.conf_key = run_key(args)
     if args.seed is None:
         args.seed = torch.seed() % 2**31

@@ -44,7 +44,7 @@ class FeatureHead(MammothBackbone):
 
 
 @register_backbone("mlp")
-def mlp(num_classes: PositiveInt, mlp_hidden_size: PositiveInt = 1000,
+def mlp(num_classes: PositiveInt, mlp_hidden_size: PositiveInt = 512,
         mlp_layers: PositiveInt = 1, input_size: PositiveInt = 1280) -> FeatureHead:
     """A perceptron with `mlp_layers` hidden layers; `input_size` follows the dataset."""
     return FeatureHead(input_size, num_classes, (mlp_hidden_size,) * mlp_layers)

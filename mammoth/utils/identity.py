@@ -26,6 +26,7 @@ class Role(Enum):
     PART = "decides the numbers by naming the part of the work that this run does"
     STEERING = "decides the numbers, but only how training goes on, not what network and data are"
     OBSERVATION = "looks at a run without changing its training"
+    FILE = "names a file or network; what that holds counts, as a digest of its own"
     PLACE = "names where files are"
     PROCESS = "belongs to whoever starts the process"
     BOOKKEEPING = "changes neither training nor evaluation"
@@ -75,6 +76,10 @@ _LIST = {
         "enable_other_metrics": "evaluates more; training draws no number from it",
         "eval_epochs": "evaluates more often",
     },
+    Role.FILE: {
+        "features": "what the network or file holds counts, as `features_digest`",
+        "features_weights": "what the file holds counts, in `features_digest`",
+    },
     Role.PLACE: {
         "base_path": "where the data is",
         "results_path": "where results go",
@@ -86,8 +91,6 @@ _LIST = {
         "loadcheck": "a path; what the file holds counts, as `loadcheck_digest`",
         "data": "a path; what is there counts, as `data_facts`",
         "tasks": "a path; what the file holds counts, in `data_facts`",
-        "features": "a name or path; what it stands for counts, as `features_digest`",
-        "features_weights": "a path; what the file holds counts, in `features_digest`",
         "non_verbose": "what is shown",
         "disable_log": "whether results are written",
         "conf_*": "derived: names and times of this process",

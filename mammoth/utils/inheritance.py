@@ -35,9 +35,9 @@ class Purpose(Enum):
 _LEFT = {Purpose.RESUME: _NEVER,
          Purpose.ANSWER: _NEVER | {Role.PART, Role.OBSERVATION},
          Purpose.TRAIN: _NEVER | {Role.PART, Role.OBSERVATION}}
-_FREE = {Purpose.RESUME: _NEVER,
-         Purpose.ANSWER: _NEVER | {Role.PART, Role.OBSERVATION},
-         Purpose.TRAIN: _NEVER | {Role.PART, Role.OBSERVATION, Role.STEERING}}
+_FREE = {Purpose.RESUME: _NEVER | {Role.FILE},
+         Purpose.ANSWER: _NEVER | {Role.FILE, Role.PART, Role.OBSERVATION},
+         Purpose.TRAIN: _NEVER | {Role.FILE, Role.PART, Role.OBSERVATION, Role.STEERING}}
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,19 @@ class Origin:
                 if self.purpose is Purpose.RESUME else "leave that out to use what it was made with"
             raise UsageError(f"The checkpoint {self.path} does not belong to this command: {said}; "
                              f"{remedy}.")
+
+    def check_features(self, digest: str | None) -> None:
+        """Compare the content of the features that the run learns on (None: it has images).
+
+        Raises:
+            UsageError: the checkpoint was made on others.
+        """
+        there = self.args.get("features_digest")
+        if self.args and there != digest:
+            raise UsageError(f"The checkpoint {self.path} was made on "
+                             f"{f'the features {there}' if there else 'images'}, not on "
+                             f"{f'the features {digest}' if digest else 'images'}; give the same "
+                             "--features, or leave it out to use what it was made with.")
 
     def check_names(self, first: Namespace) -> None:
         """`check` of what decides which other arguments exist, before these are looked at."""

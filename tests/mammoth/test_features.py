@@ -230,6 +230,24 @@ def test_key_follows_the_content_of_the_file(tmp_path, arrays):
     assert parse(*words_for(tmp_path, arrays)).conf_key != key
 
 
+def test_checkpoints_know_their_features_by_content(tmp_path, arrays):
+    words = words_for(tmp_path, arrays, "--classes_per_task", "2", "--savecheck", "last",
+                      "--checkpoint_path", tmp_path / "checks")
+    first = run(*words)
+    saved = next((tmp_path / "checks").glob("*.pt"))
+    again = ["--loadcheck", saved, "--inference_only", "1", "--base_path", tmp_path,
+             "--disable_log", "1", "--non_verbose", "1"]
+    assert run(*again) == first
+    (tmp_path / "f.npz").rename(tmp_path / "moved.npz")
+    assert run(*again, "--features", tmp_path / "moved.npz") == first
+    arrays["train_x"][0, 0] += 1
+    np.savez(tmp_path / "f.npz", **arrays)
+    with pytest.raises(UsageError, match="was made on the features"):
+        parse(*again)
+    with pytest.raises(UsageError, match="does not belong"):
+        parse(*again, "--dataset", "seq-digits", "--features", tmp_path / "moved.npz")
+
+
 def methods():
     load_plugins()
     return [name for name in REGISTRY.names()
