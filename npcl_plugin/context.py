@@ -85,11 +85,13 @@ class ContextSet:
             self.examples = torch.stack([item[2] for item in items])
             self.labels = torch.tensor([int(item[1]) for item in items])
 
-    def sample(self, count: int, device: torch.device) -> tuple[torch.Tensor | None, ...]:
+    def sample(self, count: int, device: torch.device) \
+            -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """`count` random rows: raw images, labels and, where domains are joined, tasks."""
+        assert self.examples is not None and self.labels is not None  # chosen as the task began
         rows = torch.randperm(len(self.labels))[:count]
-        parts = (self.examples, self.labels, self.task_ids)
-        return tuple(None if part is None else part[rows].to(device) for part in parts)
+        return (self.examples[rows].to(device), self.labels[rows].to(device),
+                None if self.task_ids is None else self.task_ids[rows].to(device))
 
     def state_dict(self) -> dict[str, Any]:
         """Images, labels and tasks."""

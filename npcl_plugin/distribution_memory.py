@@ -17,6 +17,12 @@ class DistributionMemory(nn.Module):
         size: O.
     """
 
+    global_mean: torch.Tensor  # (O,)
+    global_sd: torch.Tensor
+    task_mean: torch.Tensor  # (T, O)
+    task_sd: torch.Tensor
+    recorded: torch.Tensor  # (T,)
+
     def __init__(self, n_tasks: int, size: int) -> None:
         super().__init__()
         self.register_buffer("global_mean", torch.zeros(size))

@@ -53,7 +53,8 @@ def draw(source: Gaussian, count: int, generator: torch.Generator | None = None)
 
 def kl(posterior: Gaussian, prior: Gaussian) -> torch.Tensor:
     """Closed-form KL(posterior || prior), summed over the O units: the batch shape."""
-    return _KL.apply(posterior.mean, posterior.sd, prior.mean, prior.sd)
+    value: torch.Tensor = _kl(posterior.mean, posterior.sd, prior.mean, prior.sd)
+    return value
 
 
 def js(first: Gaussian, second: Gaussian) -> torch.Tensor:
@@ -64,7 +65,9 @@ def js(first: Gaussian, second: Gaussian) -> torch.Tensor:
     (a - b)^2 / 4, so their mean is one expression.
     """
     shape = first.mean.shape
-    return _JS.apply(first.mean, first.sd, second.mean.expand(shape), second.sd.expand(shape))
+    value: torch.Tensor = _js(first.mean, first.sd, second.mean.expand(shape),
+                              second.sd.expand(shape))
+    return value
 
 
 class _KL(torch.autograd.Function):
@@ -116,3 +119,7 @@ class _JS(torch.autograd.Function):
         of_sd = [half * (own / square + shared - 1 / own) if needed else None
                  for own, needed in zip((sd, other_sd), ctx.needs_input_grad[1::2], strict=True)]
         return of_mean, of_sd[0], -of_mean if ctx.needs_input_grad[2] else None, of_sd[1]
+
+
+_kl: Any = _KL.apply
+_js: Any = _JS.apply

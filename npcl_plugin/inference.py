@@ -65,7 +65,7 @@ def answer(logits: torch.Tensor, mode: HeadInference,
     log_probs = logits.log_softmax(-1)
     entropy = entropy_of_heads(log_probs)
     oracle = heads is not None
-    if not oracle:
+    if heads is None:
         heads = (entropy if mode in ("entropy", "mixture", "naive")
                  else doubt(logits, log_probs, mode)).argmin(0)
     batch = torch.arange(logits.shape[2], device=logits.device)

@@ -71,7 +71,8 @@ class DeepPsi(LinearPsi):
 
     def __init__(self, count: int, size: int, with_global: bool, depth: int, norm: bool) -> None:
         super().__init__(count, size, with_global)
-        self.norm = StackedLayerNorm(2 * count, size) if norm else Unmixed()
+        self.norm: StackedLayerNorm | Unmixed = StackedLayerNorm(2 * count, size) if norm \
+            else Unmixed()
         self.rest = StackedMLP(2 * count, size, size, size, depth - 1, norm)
 
     def outputs(self, hidden: torch.Tensor, tasks: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -80,7 +81,8 @@ class DeepPsi(LinearPsi):
         both = torch.cat((tasks, tasks + self.count))  # means, deviations
         hidden = torch.cat(hidden.flatten(1, 2).chunk(2, dim=-1))  # (2 n, P N, O)
         hidden = torch.relu(self.norm(hidden, both))
-        return self.rest(hidden, both).unflatten(1, shape).chunk(2)
+        found: torch.Tensor = self.rest(hidden, both).unflatten(1, shape)
+        return found.chunk(2)
 
 
 def psi(count: int, plan: Plan, with_global: bool) -> LinearPsi:
@@ -98,6 +100,8 @@ class GlobalLatent(nn.Module):
         alone: there is no level below, so all S draws are made here.
     """
 
+    only: torch.Tensor  # (1,) the number of the one psi
+
     def __init__(self, psi_global: LinearPsi, alone: bool) -> None:
         super().__init__()
         self.psi, self.alone = psi_global, alone
@@ -105,7 +109,8 @@ class GlobalLatent(nn.Module):
 
     def forward(self, summary: torch.Tensor) -> Gaussian:
         """(n, O) -> batch (n,)."""
-        return self.psi(summary[None], self.only, summary.new_zeros(1, 1, 0))[0, :, 0]
+        found: Gaussian = self.psi(summary[None], self.only, summary.new_zeros(1, 1, 0))
+        return found[0, :, 0]
 
     def sample(self, source: Gaussian, draws: Draws,
                generator: torch.Generator | None = None) -> torch.Tensor:
@@ -234,7 +239,7 @@ class Encoding(NamedTuple):
         """The same without the cells of other tasks."""
         kept = torch.isin(self.cells.tasks, tasks).nonzero().squeeze(1)
         cells = self.cells._replace(tasks=self.cells.tasks[kept], sets=self.cells.sets[kept],
-                                    count=self.cells.count[kept])
+                                    sizes=self.cells.sizes[kept])
         return self._replace(cells=cells, summary=self.summary[:, kept])
 
 
@@ -250,16 +255,16 @@ class LatentEncoder(nn.Module):
         super().__init__()
         size, n_attention_heads = plan.latent_size, plan.n_attention_heads
         has_any = plan.has_global or plan.has_task
-        self.encoder = encoder if has_any else Zeros(0)
-        self.taskwise = TaskwiseSelfAttention(plan.n_tasks, size, n_attention_heads) \
-            if plan.has_task else Unmixed()
-        self.across = SelfAttention(size, n_attention_heads) \
+        self.encoder: SampleEncoder | Zeros = encoder if has_any else Zeros(0)
+        self.taskwise: TaskwiseSelfAttention | Unmixed = TaskwiseSelfAttention(
+            plan.n_tasks, size, n_attention_heads) if plan.has_task else Unmixed()
+        self.across: SelfAttention | Unmixed = SelfAttention(size, n_attention_heads) \
             if plan.has_global and plan.attention else Unmixed()
-        self.global_latent = GlobalLatent(psi(1, plan, with_global=False),
-                                          alone=not plan.has_task) \
+        self.global_latent: GlobalLatent | NoGlobalLatent = GlobalLatent(
+            psi(1, plan, with_global=False), alone=not plan.has_task) \
             if plan.has_global else NoGlobalLatent()
-        self.task_latent = TaskLatent(psi(plan.n_tasks, plan, with_global=plan.has_global),
-                                      alone=not plan.has_global) \
+        self.task_latent: TaskLatent | NoTaskLatent = TaskLatent(
+            psi(plan.n_tasks, plan, with_global=plan.has_global), alone=not plan.has_global) \
             if plan.has_task else NoTaskLatent()
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor, tasks: torch.Tensor,
@@ -290,8 +295,10 @@ class LatentEncoder(nn.Module):
             tasks: psi of each part's cells (P, K), if not each cell's own.
         """
         cells = encoding.cells
-        return self.task_latent(encoding.summary, cells.tasks if tasks is None else tasks,
-                                z_global.index_select(1, cells.sets))
+        found: Gaussian = self.task_latent(
+            encoding.summary, cells.tasks if tasks is None else tasks,
+            z_global.index_select(1, cells.sets))
+        return found
 
     def sample(self, encoding: Encoding, draws: Draws,
                generator: torch.Generator | None = None) -> tuple[Gaussian, torch.Tensor]:

@@ -47,7 +47,7 @@ class Cells(NamedTuple):
     tasks: torch.Tensor  # (K,)
     sets: torch.Tensor  # (K,)
     cell: torch.Tensor  # (B,) cell of each target
-    count: torch.Tensor  # (K,) targets in it
+    sizes: torch.Tensor  # (K,) targets in each
     set_share: torch.Tensor  # (G,) part of all targets that each set has
     n_sets: int
 
@@ -77,14 +77,16 @@ class Slots(NamedTuple):
         place[order] = ((needed.cumsum() - needed) * width).repeat(counts) + rank
         rows = np.zeros(int(needed.sum()) * width, np.int64)
         rows[place] = np.arange(len(tasks))
-        return cls(*(torch.from_numpy(part).to(device)
-                     for part in (present.repeat(needed), rows, place)), width)
+        owner = torch.from_numpy(present.repeat(needed)).to(device)
+        return cls(owner, torch.from_numpy(rows).to(device), torch.from_numpy(place).to(device),
+                   width)
 
     def pack(self, rows: torch.Tensor) -> torch.Tensor:
         """(R, n) -> (slots, width, n)."""
         if len(self.tasks) == 1:
             return rows.unsqueeze(0)
-        return rows.index_select(0, self.rows).unflatten(0, (-1, self.width))
+        packed: torch.Tensor = rows.index_select(0, self.rows).unflatten(0, (-1, self.width))
+        return packed
 
     def unpack(self, packed: torch.Tensor) -> torch.Tensor:
         """(slots, width, n) -> (R, n)."""
@@ -98,7 +100,7 @@ def cheapest_width(counts: np.ndarray) -> int:
     largest = int(counts.max())
     if len(counts) == 1:
         return largest
-    widths = [*(2 ** i for i in range(2, largest.bit_length())), largest]
+    widths: list[int] = [*(2 ** i for i in range(2, largest.bit_length())), largest]
     costs = [int((-(-counts // width)).sum()) * (width + _COST_OF_A_SLOT) for width in widths]
     return widths[costs.index(min(costs))]
 
@@ -134,7 +136,8 @@ class InPlace:
 
     def arrange(self, rows: torch.Tensor) -> torch.Tensor:
         """(R, n) -> (G, R / G, n)."""
-        return rows.unflatten(0, (self.n_groups, -1))
+        grouped: torch.Tensor = rows.unflatten(0, (self.n_groups, -1))
+        return grouped
 
     def restore(self, grouped: torch.Tensor) -> torch.Tensor:
         """(G, R / G, n) -> (R, n)."""
@@ -253,4 +256,5 @@ def mostly_padding(counts: np.ndarray) -> bool:
 def means(owner: np.ndarray, count: int) -> np.ndarray:
     """Weights (count, R) that average the rows of each owner 0..count-1; others do not count."""
     mine = np.arange(count)[:, None] == owner
-    return mine / mine.sum(1, keepdims=True)
+    weights: np.ndarray = mine / mine.sum(1, keepdims=True)
+    return weights

@@ -61,8 +61,7 @@ class AdditiveLogits:
 
     def cross_entropy(self, labels: torch.Tensor) -> torch.Tensor:
         """-E_q [log p(y | x, z)]: mean over draws and targets."""
-        value: torch.Tensor = _AdditiveCrossEntropy.apply(self.targets, self.draws, self.chosen,
-                                                          labels)
+        value: torch.Tensor = _cross_entropy(self.targets, self.draws, self.chosen, labels)
         return value
 
 
@@ -94,3 +93,6 @@ class _AdditiveCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         of_targets, of_draws = ctx.saved_tensors
         return grad * of_targets, grad * of_draws, None, None
+
+
+_cross_entropy: Any = _AdditiveCrossEntropy.apply

@@ -57,10 +57,11 @@ class NPNetwork(MammothBackbone):
     """
 
     plan: Plan
+    n_heads: torch.Tensor  # () task heads that take part in inference
 
     def __init__(self, backbone: nn.Module) -> None:
         super().__init__()
-        self.backbone = backbone
+        self.backbone: Any = backbone
         self.n_features = feature_size(backbone)
         self.process_parameters: list[nn.Parameter] = []
         self.slow: SlowWeights | None = None
@@ -71,13 +72,13 @@ class NPNetwork(MammothBackbone):
         size, has_latent = plan.latent_size, plan.has_global or plan.has_task
         self.latent = LatentEncoder(self._sample_encoder(), plan)
         encoder = self._sample_encoder()
-        self.deterministic = AttentivePath(encoder, self.n_features, size,
+        self.deterministic: AttentivePath | MeanPath = AttentivePath(encoder, self.n_features, size,
                                            plan.n_attention_heads) \
             if plan.attention else MeanPath(encoder)
-        self.decoder = DeepDecoder(self.n_features, size, plan.n_classes, norm=plan.norm,
-                                   depth=plan.decoder_depth, has_latent=has_latent) \
-            if plan.decoder_depth else LinearDecoder(self.n_features, size, plan.n_classes,
-                                                     has_latent=has_latent)
+        sizes = (self.n_features, size, plan.n_classes)
+        self.decoder: LinearDecoder = DeepDecoder(
+            *sizes, depth=plan.decoder_depth, norm=plan.norm, has_latent=has_latent) \
+            if plan.decoder_depth else LinearDecoder(*sizes, has_latent=has_latent)
         self.memory = DistributionMemory(plan.n_tasks, size)
         self.register_buffer("n_heads", torch.zeros((), dtype=torch.long))
         # What the paper's gradient cap is about: all but the backbone's.

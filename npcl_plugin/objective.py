@@ -22,7 +22,7 @@ Reduction = Literal["sum", "sample", "mean"]
 
 def cell_weights(cells: Cells, size: int, how: Reduction) -> torch.Tensor:
     """Weight of each cell's divergence (K,); sets count by their share of the targets."""
-    share = cells.count / cells.count.sum()  # (K,)
+    share = cells.sizes / cells.sizes.sum()  # (K,)
     if how == "sum":
         return cells.set_share[cells.sets]
     return share / size if how == "mean" else share

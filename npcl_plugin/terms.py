@@ -177,6 +177,7 @@ def global_divergence(step: Step) -> torch.Tensor:
 def dark_replay(step: Step) -> torch.Tensor:
     """Ours: the mean logits over the draws stay what they were when the sample was stored."""
     targets = step.targets
+    assert targets.stored is not None  # there is a weight, so logits are stored
     return objective.dark_replay(step.mean_logits[-targets.replayed:], targets.stored)
 
 
@@ -219,4 +220,4 @@ def task_regulariser(step: Step) -> torch.Tensor:
     out, targets = step.out, step.targets
     return objective.task_regulariser(out.task_posterior,
                                       step.net.memory.task_latents(out.cells.tasks), step.past,
-                                      out.cells.count / targets.replayed, step.args.divergence)
+                                      out.cells.sizes / targets.replayed, step.args.divergence)

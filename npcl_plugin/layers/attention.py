@@ -28,7 +28,8 @@ def multi_head(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *,
         (G, n, O)
     """
     def split(x: torch.Tensor) -> torch.Tensor:
-        return x.unflatten(-1, (n_attention_heads, -1)).transpose(1, 2)  # (G, heads, n, O / heads)
+        parts: torch.Tensor = x.unflatten(-1, (n_attention_heads, -1))
+        return parts.transpose(1, 2)  # (G, heads, n, O / heads)
 
     allowed = None if mask is None else mask.unsqueeze(1)
     mixed = F.scaled_dot_product_attention(split(query), split(key), split(value), allowed)

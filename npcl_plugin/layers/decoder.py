@@ -3,6 +3,8 @@
 The first layer is linear, so W [x; r; z] = W_x x + W_r r + W_z z: the first two are computed
 once per target, the third once per draw, and only their sum has both dimensions.
 """
+from typing import cast
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -28,10 +30,11 @@ class LinearDecoder(nn.Module):
         nn.init.xavier_uniform_(whole.weight)
         self.from_x = nn.Linear(n_features, n_out)
         self.from_r = nn.Linear(size, n_out, bias=False)
-        self.from_z = nn.Linear(size, n_out, bias=False) if has_latent else Zeros(n_out)
+        self.from_z: nn.Linear | Zeros = nn.Linear(size, n_out, bias=False) if has_latent \
+            else Zeros(n_out)
         layers = [self.from_x, self.from_r, self.from_z][:len(sizes)]
         for layer, part in zip(layers, whole.weight.detach().split(sizes, dim=1), strict=True):
-            layer.weight.data.copy_(part)
+            cast(nn.Linear, layer).weight.data.copy_(part)
         nn.init.zeros_(self.from_x.bias)
 
     @property

@@ -84,4 +84,5 @@ class StackedMLP(nn.Module):
         for i, layer in enumerate(self.hidden):
             x = layer(x, tasks)
             x = F.relu(self.norms[i](x, tasks) if len(self.norms) else x)
-        return self.out(x, tasks)
+        found: torch.Tensor = self.out(x, tasks)
+        return found

@@ -119,7 +119,8 @@ class NPCL(ContinualModel):
         raw, context_labels, ids = self.context.sample(self.context_size(first), self.device)
         images = [inputs, apply_transform(raw, self.transform)]
         labels = torch.cat((labels, context_labels))
-        tasks = self.tasks_of(labels, None if ids is None else torch.cat((task_ids, ids)))
+        both = None if task_ids is None or ids is None else torch.cat((task_ids, ids))
+        tasks = self.tasks_of(labels, both)
         context = torch.arange(first, len(labels), device=self.device)
         if self.class_ends:  # several tasks at once: each needs a context point
             context = covering_rows(tasks, len(context))
@@ -172,14 +173,15 @@ class NPCL(ContinualModel):
         for i, batch in enumerate(loader):
             if self.args.debug_mode and i > self.get_debug_iters():
                 break
-            parts = (batch[0], batch[1], task_ids_of(loader.dataset, batch))
-            known = batch[1] >= 0
+            images, labels, ids = batch[0], batch[1], task_ids_of(loader.dataset, batch)
+            known = labels >= 0
             if not known.all():
-                parts = tuple(None if part is None else part[known] for part in parts)
-            if known.any():
-                images, labels, ids = (None if part is None else part.to(self.device)
-                                       for part in parts)
-                yield Context(self.net.features(images), labels, self.tasks_of(labels, ids))
+                images, labels = images[known], labels[known]
+                ids = None if ids is None else ids[known]
+            if len(labels):
+                labels, ids = labels.to(self.device), None if ids is None else ids.to(self.device)
+                yield Context(self.net.features(images.to(self.device)), labels,
+                              self.tasks_of(labels, ids))
 
     def measure(self, batches: list[Context], replay: Context | None,
                 averages: RunningAverages) -> None:
@@ -238,11 +240,13 @@ class NPCL(ContinualModel):
 
     def context_size(self, targets: int) -> int:
         """m for a batch of targets."""
-        return max(1, round(targets * self.args.context_share))
+        return max(1, round(targets * float(self.args.context_share)))
 
     def normalise(self, images: torch.Tensor) -> torch.Tensor:
         """Raw images as evaluation sees them; the MNIST family has nothing to normalise."""
-        return apply_transform(images, getattr(self, "normalization_transform", None))
+        found: torch.Tensor = apply_transform(
+            images, getattr(self, "normalization_transform", None))
+        return found
 
 
 def cap_gradients(parameters: list[torch.nn.Parameter], cap: float) -> None:

@@ -146,7 +146,7 @@ def test_cells_and_their_means_are_those_of_their_rows(samples):
     for k, (number, task) in enumerate(cells):
         mine = rows[(torch.from_numpy(sets) == number) & (tasks == task)]
         assert means[:, k].tolist() == pytest.approx([float(mine.mean())] * 2)
-        assert int(layout.cells.count[k]) == len(mine)
+        assert int(layout.cells.sizes[k]) == len(mine)
 
 
 def test_slots_are_few_and_hardly_empty():

@@ -140,7 +140,7 @@ def test_regularisers_agree_with_equations_6_and_7(how):
     stacked = Gaussian(torch.stack([t[0] for t in then[:3]]), torch.stack([t[1] for t in then[:3]]))
     past = torch.tensor([True, False, True])
     got = objective.task_regulariser(out.task_posterior, stacked, past,
-                                     out.cells.count / len(tasks), how)
+                                     out.cells.sizes / len(tasks), how)
     per_task = [sum(slow_js(posteriors[n][t], then[t]) for n in range(N)) / N for t in (0, 2)]
     share = [(tasks == t).sum() / len(tasks) for t in (0, 2)]
     weighted = sum(d * w for d, w in zip(per_task, share, strict=True))
