@@ -69,7 +69,7 @@ def evaluation_ratio(dataset: str, options: Namespace, repeats: int, *more: str,
         npcl.predictor.prepared()
         context = time.process_time() - start
         times = alternate([lambda: er(images), lambda: npcl(images)], repeats)
-    batches = options.images / len(images)
+    batches: float = options.images / len(images)
     return statistics.median((context + batches * b) / (batches * a)
                              for a, b in zip(*times, strict=True))
 
@@ -77,7 +77,7 @@ def evaluation_ratio(dataset: str, options: Namespace, repeats: int, *more: str,
 def bench_npcl(options: Namespace) -> list[dict[str, Any]]:
     """Print and return all ratios."""
     few, many = max(options.steps // 60, 3), max(options.steps // 2, 10)
-    rows = [
+    rows: list[tuple[str, float | None, float]] = [
         ("evaluation, resnet18, buffer 200", 1.2,
          evaluation_ratio(RESNET, options, few)),
         ("evaluation, resnet18, buffer 2000", 1.3,

@@ -8,6 +8,7 @@ setting, best (*) and second best (+), and a paired t-test against the first met
 also written as Markdown, CSV and LaTeX, below the results unless --out says where. Arguments
 that are not listed below go to every run, e.g. --n_epochs 1.
 """
+import hashlib
 import re
 import sys
 from argparse import Namespace
@@ -21,6 +22,7 @@ from experiments.run import Run
 from experiments.sweeps.display import Display
 from experiments.sweeps.estimate import expected_time
 from experiments.sweeps.execution import Outcome, done_before, log_file
+from experiments.sweeps.grid import MOST_RUNS
 from experiments.sweeps.launchers import care_of
 from experiments.sweeps.local import LocalLauncher
 from experiments.sweeps.options import add_run_options, extra_arguments, folders_of, jobs_of
@@ -29,7 +31,9 @@ from experiments.tables.comparison import compare
 from experiments.tables.published import figures
 from experiments.tables.table import Table
 from utils.errors import UsageError
-from utils.files import atomic_write
+from utils.files import atomic_write, ensure_writable
+
+_LONGEST = 120
 
 
 def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]:
@@ -146,6 +150,8 @@ def default_prefix(options: Namespace, rest: Sequence[str]) -> Path:
     """Where the table goes: the same comparison writes the same files."""
     words = [options.dataset, str(options.buffer_size), *options.models, *rest]
     name = re.sub(r"[^\w.]+", "-", " ".join(words).replace("--", ""))
+    if len(name) > _LONGEST:  # a file's name has at most 255 bytes
+        name = f"{name[:_LONGEST]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     return folders_of(options).results / "comparisons" / name
 
 
@@ -157,12 +163,30 @@ def write(prefix: Path, table: Table, title: str) -> None:
     print(f"Written: {prefix}.md, {prefix}.csv, {prefix}.tex")
 
 
-def run_and_show(options: Namespace, rest: Sequence[str]) -> int:
-    """Run, then print the table; exit code 1 if a run failed."""
+def refuse_impossible(options: Namespace, rest: Sequence[str]) -> None:
+    """Say what cannot work before anything is planned.
+
+    Raises:
+        UsageError: no or too many runs, or an argument that the comparison itself gives.
+    """
     if options.seeds < 1:
         raise UsageError(f"Expected --seeds to be at least 1, but got {options.seeds}.")
+    count = options.seeds * len(options.models)
+    if count > MOST_RUNS:
+        raise UsageError(f"{count:,} runs are more than the {MOST_RUNS:,} of one comparison; give "
+                         "fewer --seeds or --models.")
+    for name in ("model", "seed"):
+        if name in extra_arguments(rest):
+            raise UsageError(f"--{name} belongs to the comparison itself; give --{name}s instead.")
+
+
+def run_and_show(options: Namespace, rest: Sequence[str]) -> int:
+    """Run, then print the table; exit code 1 if a run failed."""
+    refuse_impossible(options, rest)
     launcher = LocalLauncher(jobs_of(options), care_of(options))
     specs = plan(options, rest)
+    prefix = options.out or default_prefix(options, rest)
+    ensure_writable(prefix.parent, "--out or --results_path")
     outcomes, signal_number = run_all(specs, launcher)
     if signal_number:
         print("error: Interrupted; the same command goes on where the runs were stopped.",
@@ -174,7 +198,7 @@ def run_and_show(options: Namespace, rest: Sequence[str]) -> int:
     print(f"\n{title}\n* best, + second best; p: paired t-test against {options.models[0]}; "
           "seconds without start-up and uncertainty\n")
     print(table.text() + "\n")
-    write(options.out or default_prefix(options, rest), table, title)
+    write(prefix, table, title)
     failed = [i for i in sorted(outcomes) if outcomes[i].state == "failed"]
     for i in failed:
         log = log_file(specs[i]) if not specs[i].error else None

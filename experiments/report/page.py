@@ -142,7 +142,8 @@ def _between(experiments: Sequence[Experiment], runs: Sequence[Shown],
              problems: list[str]) -> str:
     parts = []
     for methods in methods_by_benchmark(experiments):
-        behind = [shown for shown in runs if shown.experiment in methods.experiments]
+        beside = {id(one) for one in methods.experiments}
+        behind = [shown for shown in runs if id(shown.experiment) in beside]
         cards = "".join(card(figure, behind) for figure in figures_of_methods(methods, problems))
         size = "" if methods.buffer is None else f", buffer {methods.buffer}"
         parts.append(f"<h3>{esc(methods.dataset + size)}</h3><div class=cards>{cards}</div>")

@@ -5,7 +5,7 @@ from pathlib import Path
 from experiments.contributions import load_contributions
 from experiments.measures import definition
 from experiments.paths import ROOT
-from experiments.run import BROKEN, Run
+from experiments.run import BROKEN, Run, printable
 from experiments.tables import cost, headline, paper, search
 from experiments.tables.headline import all_settings
 from experiments.tables.published import SOURCES
@@ -43,10 +43,11 @@ def built(section: Section, book: Book) -> list[Table]:
     try:
         return list(section.build(book))
     except BROKEN:
-        whole = [run for run in book.runs if not _breaks(section, run)]
-    left_out = [run.name or run.command for run in book.runs if run not in whole]
-    book.remarks += [f"{section.title}: {name} is left out; its uncertainty has another form than "
-                     "documented." for name in left_out]
+        broken = {id(run) for run in book.runs if run.summary and _breaks(section, run)}
+    whole = [run for run in book.runs if id(run) not in broken]
+    book.remarks += [f"{section.title}: {printable(run.name or run.command)} is left out; its "
+                     "uncertainty has another form than documented."
+                     for run in book.runs if id(run) in broken]
     try:
         return list(section.build(Book.of(whole)))
     except BROKEN as error:

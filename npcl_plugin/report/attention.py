@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from experiments.report.figure import Figure, Section, Shown, number, percent, run_figure, tiled
 from experiments.report.heat import heat
 from experiments.report.svg import Plot, Svg, coloured, finite, shape, text
+from experiments.run import is_number
 
 
 def _query(query: Section, high: float) -> Svg:
@@ -53,7 +54,7 @@ def attention_share(shown: Shown, attention: Section) -> Iterator[Figure]:
     for i, value in enumerate(share):
         plot.bar(i, 0.36, value, 0, f"task {i + 1}: {number(value, 1)} %")
     for i, value in enumerate(chance):
-        if finite([value]):
+        if is_number(value):
             y = plot.py(value)
             plot.parts.append(f'<path class="l s6" d="M{plot.px(i - 0.44):.1f} {y:.1f}'
                               f'H{plot.px(i + 0.44):.1f}"/>')

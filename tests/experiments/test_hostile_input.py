@@ -8,8 +8,9 @@ import time
 import pytest
 from hostile import hostile_compact, hostile_folder, hostile_grid
 
-from experiments.commands import collect, report, sweep, tables
+from experiments.commands import bench, collect, compare, report, sweep, tables
 
+COMPARE = ["--models", "sgd", "--dataset", "seq-digits", "--base_path", "{folder}"]
 SECONDS = 20  # of processor time for one command; most take a tenth of one
 
 
@@ -108,6 +109,14 @@ def test_grid_of_ten_million_runs_is_refused_by_its_count(tmp_path):
     (collect.main, ["{folder}", "--out", "{folder}/x.json"]),
     (collect.main, ["/dev/null", "--out", "{folder}/x.json"]),
     (collect.main, ["--table", "{folder}"]), (collect.main, ["--table", "/dev/zero"]),
+    (compare.main, []), (compare.main, ["--models", "er"]),
+    (compare.main, [*COMPARE, "--seeds", "0"]), (compare.main, [*COMPARE, "--seeds", "1000000000"]),
+    (compare.main, [*COMPARE, "--model", "er"]), (compare.main, [*COMPARE, "--seed", "3"]),
+    (compare.main, [*COMPARE, "--jobs", "0"]), (compare.main, [*COMPARE, "--out", "/dev/null/x"]),
+    (compare.main, [*COMPARE, "--lr", "x"]), (compare.main, [*COMPARE, "--base_path", "/dev/null"]),
+    (bench.main, ["nothing"]), (bench.main, ["startup", "--repeats", "0"]),
+    (bench.main, ["harness", "--steps", "-1"]),
+    (bench.main, ["harness", "--base_path", "{folder}"]),
     (report.main, []), (report.main, ["{folder}"]), (report.main, ["/dev/zero"]),
     (report.main, ["{folder}", "--format", "gif"]),
     (tables.main, ["--results", "nowhere"]), (tables.main, ["--only", "nothing"]),
