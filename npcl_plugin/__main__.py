@@ -28,8 +28,8 @@ def main(words: list[str]) -> int:
             for path in do(find_checkout(_only_word(rest[1:]))):
                 print(f"{rest[0]}ed {path}")
         else:
-            path = _taken(rest, "--mammoth")
-            launch(find_checkout(path), rest)
+            checkout = find_checkout(_taken(rest, "--mammoth"))
+            launch(checkout, rest)
     except LinkError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -148,8 +148,9 @@ def harness_settings(name: str) -> dict[str, dict[Any, Any]]:
                 benchmarks.setdefault(benchmark, set()).update(sizes)
     found: dict[str, dict[Any, Any]] = {}
     for benchmark, sizes in benchmarks.items():
+        choices: list[int | None] = [*sorted(sizes)] or [None]
         values = {size: {key: value for key, value in resolved(
             name, dataset=benchmark, setting="", buffer_size=size, typed={}).items()
-            if key in _FLAG_OF_HARNESS} for size in sorted(sizes) or [None]}
+            if key in _FLAG_OF_HARNESS} for size in choices}
         found[benchmark] = values.get(None) or values
     return found
