@@ -13,7 +13,7 @@ from asking.images import Prepared, prepare, prepare_features, shape_of
 from asking.teaching import label_numbers, teach
 from datasets.utils.class_order import has_class_tasks
 from datasets.utils.images import ImageDataset
-from utils.checkpoints import Position, Progress, load_checkpoint, save_checkpoint
+from utils.checkpoints import Position, Progress, save_checkpoint
 from utils.conf import get_rng_state, set_rng_state
 from utils.errors import UsageError
 from utils.evaluate import evaluation_mode
@@ -21,7 +21,6 @@ from utils.loggers import Logger
 from utils.notebooks import load_runner
 
 BATCH = 64
-_PLACES = ("features", "features_weights", "data")  # which the checkpoint knows by content too
 _NAMED_CLASSES = 4
 
 
@@ -36,11 +35,8 @@ def load_model(checkpoint: str | Path, **options: Any) -> "Learner":
         UsageError: the file is missing, damaged, or holds nothing that was trained.
     """
     before = get_rng_state()
-    made_with = load_checkpoint(checkpoint).get("args") or {}
-    places = {name: made_with[name] for name in _PLACES if made_with.get(name)}
     try:
-        settings = {**places, "loadcheck": str(checkpoint), "inference_only": 1, "non_verbose": 1,
-                    **options}
+        settings = {"loadcheck": str(checkpoint), "inference_only": 1, "non_verbose": 1, **options}
         model, dataset = load_runner(None, None, settings)
     finally:
         set_rng_state(before)

@@ -77,6 +77,8 @@ _LIST = {
         "eval_epochs": "evaluates more often",
     },
     Role.FILE: {
+        "data": "the images there count, as `data_facts`",
+        "tasks": "the tasks in the file count, in `data_facts`",
         "features": "what the network or file holds counts, as `features_digest`",
         "features_weights": "what the file holds counts, in `features_digest`",
     },
@@ -89,8 +91,6 @@ _LIST = {
     Role.PROCESS: {
         "resume": "an interrupted run goes on as if it had not been interrupted",
         "loadcheck": "a path; what the file holds counts, as `loadcheck_digest`",
-        "data": "a path; what is there counts, as `data_facts`",
-        "tasks": "a path; what the file holds counts, in `data_facts`",
         "non_verbose": "what is shown",
         "disable_log": "whether results are written",
         "conf_*": "derived: names and times of this process",

@@ -259,8 +259,13 @@ def test_a_trained_model_is_asked_and_taught_without_its_data(tmp_path):
                      5, "--buffer_size", 50, "--savecheck", "last", "--stop_after", 2)
     run.run()
     saved = next((tmp_path / "checkpoints").glob("*_last.pt"))
-    again = experiment(tmp_path, "--loadcheck", saved, "--inference_only", 1, "--data", path)
-    assert again.run()["accuracy"]["class-il"] > 50
+    for more in ((), ("--data", path)):
+        again = experiment(tmp_path, "--loadcheck", saved, "--inference_only", 1, *more)
+        assert again.run()["accuracy"]["class-il"] > 50
+    plan = tmp_path / "tasks.yaml"
+    plan.write_text("- [one, zero, two]\n- [three, four, five]\n")
+    with pytest.raises(UsageError, match="leave out --tasks"):
+        experiment(tmp_path, "--loadcheck", saved, "--inference_only", 1, "--tasks", plan)
     other = npz(tmp_path / "b.npz", train_x=255 - images, train_y=labels)
     with pytest.raises(UsageError, match="does not hold the images"):
         experiment(tmp_path, "--loadcheck", saved, "--inference_only", 1, "--data", other).run()

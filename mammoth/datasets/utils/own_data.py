@@ -230,6 +230,13 @@ class OwnImages(ColourDataset):
                                  f"{cls.WHERE}.")
             samples = cls.read(Path(args.data), args.image_size)
             facts = facts_of(samples, args.classes_per_task, args.tasks)
+        elif getattr(args, "tasks", None) and Path(args.tasks).is_file():
+            names = facts["class_names"]
+            planned = class_tasks(names, None, args.tasks)
+            if [len(task) for task in planned] != facts.get("task_sizes") \
+                    or [name for task in planned for name in task] != names:
+                raise UsageError(f"{args.tasks} does not divide the classes as the checkpoint "
+                                 "learned them; leave out --tasks.")
         source = getattr(args, "data", None), getattr(args, "image_size", None)
         return type(cls.__name__, (cls,), {**_fields(facts), "FACTS": facts, "SOURCE": source,
                                            "__module__": cls.__module__, "__doc__": cls.__doc__})
