@@ -83,14 +83,14 @@ def test_ranges_read_as_sentences():
     ([*SGD, "--ckpt_name", "../up"], "Expected --ckpt_name to be a plain name"),
     ([*SGD, "--base_path", ""], "Expected --base_path to be a folder"),
     ([*SGD, "--lr_scheduler", "linear"], "--lr_scheduler to be multisteplr or cosine"),
-    (["--model", "gss", *ON, "--buffer_size", "9", "--batch_num", "0"], "--batch_num to be at"),
+    (["--model", "gss", *ON, "--buffer_size", "9", "--batch_num", "0"], "--batch_num to lie in 1"),
     (["--model", "gem", *ON, "--buffer_size", "9", "--gamma", "nan"], "--gamma to be a finite"),
     ([*NPCL, "--n_global", "0"], "Expected --n_global to be at least 1, but got 0."),
     ([*NPCL, "--n_global_eval", "0"], "Expected --n_global_eval to be at least 1"),
     ([*NPCL, "--n_task", "0"], "Expected --n_task to be at least 1"),
     ([*NPCL, "--latent_size", "-1"], "Expected --latent_size to be at least 1"),
     ([*NPCL, "--context_per_class", "0"], "Expected --context_per_class to be at least 1"),
-    ([*NPCL, "--context_share", "2"], "Expected --context_share to be above 0 and at most 1"),
+    ([*NPCL, "--context_share", "-2"], "Expected --context_share to be above 0"),
 ])
 def test_what_lies_outside_of_a_range_is_one_sentence(words, sentence):
     with pytest.raises(UsageError) as caught:
