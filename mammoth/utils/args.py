@@ -279,7 +279,7 @@ def add_dynamic_args(parser: argparse.ArgumentParser, title: str,
         kind = bool01 if spec["type"] is bool else spec["type"]
         group.add_argument(f"--{name}", type=kind, default=spec["default"],
                            required=spec["required"], choices=spec.get("choices"),
-                           help=name.replace("_", " "))
+                           help=spec.get("help") or name.replace("_", " "))
 
 
 def check_no_duplicates(cmd: Sequence[str], parser: argparse.ArgumentParser) -> None:

@@ -28,17 +28,39 @@ def parsable_args(function: Callable, skip: tuple[str, ...] = ()) -> dict[str, d
         skip: parameters that the harness fills in itself.
 
     Returns:
-        name -> {type, default, required[, choices]}; `num_classes` is never required because
-        the dataset knows it. A parameter `Annotated[int, at_least(1)]` has that range as type.
+        name -> {type, default, required[, choices][, help]}; `num_classes` is never required
+        because the dataset knows it. A parameter `Annotated[int, at_least(1)]` has that range as
+        type.
     """
     target = function.__init__ if inspect.isclass(function) else function
+    kinds = reversed(function.__mro__) if inspect.isclass(function) else [function]
+    texts = {name: text for kind in kinds for name, text in _documented(kind.__doc__).items()}
     found = {}
     for name, parameter in inspect.signature(target).parameters.items():
         if name in ("self", *skip) or parameter.kind in (
                 parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
         found[name] = _describe(parameter)
+        if name in texts:
+            found[name]["help"] = texts[name]
     return found
+
+
+def _documented(page: str | None) -> dict[str, str]:
+    """name -> text of the parameters that a docstring describes under `Args:`."""
+    lines = inspect.cleandoc(page or "").partition("Args:\n")[2].splitlines()
+    found: dict[str, str] = {}
+    name = ""
+    for line in lines:
+        entry = re.match(r" {4}(\w+): (.*)", line)
+        if entry:
+            name = entry[1]
+            found[name] = entry[2]
+        elif name and line.startswith(" " * 8):
+            found[name] += f" {line.strip()}"
+        else:
+            break
+    return {name: text.rstrip(".").replace("`", "") for name, text in found.items()}
 
 
 def _describe(parameter: inspect.Parameter) -> dict[str, Any]:

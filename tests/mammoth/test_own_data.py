@@ -285,7 +285,10 @@ def test_methods_take_the_settings_of_the_benchmark_that_the_data_are_like(array
     assert args.conf_sources["n_epochs"] == "arrays"
     large = parse_args(["--model", "npcl", "--dataset", "arrays", "--data", str(arrays),
                         "--buffer_size", "50", "--backbone", "reduced-resnet18"])
-    assert large.latent_size == 256
+    assert large.latent_size == 256 and large.warmup == 20, "seq-digits says 20"
+    wide = parse_args(["--model", "npcl", "--dataset", "seq-cifar10", "--buffer_size", "200",
+                       "--backbone", "reduced-resnet18"])
+    assert wide.warmup == 100 and wide.latent_size == 256
 
 
 def test_larger_images_get_a_convolutional_network_and_moving_crops(tmp_path):

@@ -95,3 +95,30 @@ def test_importing_a_registry_loads_neither_torch_nor_methods(package):
             "assert len(p.REGISTRY.names()) > 2; "
             "assert not {'torch', 'torchvision', 'numpy', 'yaml'} & set(sys.modules)")
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_help_of_parameters_comes_from_the_docstring_also_of_a_base_class():
+    from utils.registry import parsable_args
+
+    class Base:
+        """A thing.
+
+        Args:
+            size: pixels on a side,
+                both of them.
+            name: `x` by default.
+
+        Attributes:
+            other: no parameter.
+        """
+
+        def __init__(self, size: int | None = None, name: str = "x", other: float = 1.0) -> None:
+            pass
+
+    class Thing(Base):
+        """Without words about parameters."""
+
+    found = parsable_args(Thing)
+    assert found["size"]["help"] == "pixels on a side, both of them"
+    assert found["size"]["type"] is int
+    assert found["name"]["help"] == "x by default" and "help" not in found["other"]

@@ -181,7 +181,7 @@ class OwnImages(ColourDataset):
     """A benchmark of somebody's own images, once `resolved` has found out what they are.
 
     Args:
-        data: where they are.
+        data: folder or file that holds them.
         classes_per_task: classes that each task brings; 2 by default.
         tasks: YAML file with a list of class names for each task, instead.
         image_size: pixels on a side that images are resized to; by default it follows from them.
