@@ -211,9 +211,15 @@ class NPCL(ContinualModel):
         return self.predictor(x, draws, heads)
 
     def explain(self, x: torch.Tensor) -> Any:
-        """The harness's hook for asking: the answer, its draws, and the head that gave it."""
-        said = self.predict(x)
-        return contract.Explanation(said.probs, said.draws, said.head if self.HAS_TASK else None)
+        """The harness's hook for asking: the answer, its draws, and the head that gave it.
+
+        Where all heads answer, a draw is what they say together, and no head is named.
+        """
+        said, all_answer = self.predict(x), self.predictor.mode in ("mixture", "naive")
+        draws = said.logits.softmax(-1).mean(0) if all_answer else said.draws  # (S, B, C)
+        return contract.Explanation(
+            said.probs, draws if self.HAS_GLOBAL or self.HAS_TASK else None,
+            said.head if self.HAS_TASK and not all_answer else None)
 
     def tasks_of(self, labels: torch.Tensor,
                  task_ids: torch.Tensor | None = None) -> torch.Tensor:

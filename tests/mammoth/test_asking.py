@@ -72,6 +72,14 @@ def test_np_family_adds_draws_intervals_and_heads(npcl, er):
     assert (plain.novel >= 0).all() and (plain.novel <= 1).all()
 
 
+def test_where_all_heads_answer_the_draws_are_theirs_together(npcl):
+    images, _ = known_digits()
+    answer = load_model(npcl[1], head_inference="mixture").ask(images)
+    low, high = answer.interval.T
+    assert ((low <= answer.probability) & (answer.probability <= high)).mean() > 0.95
+    assert answer.head is None and answer.variance is not None
+
+
 @pytest.mark.parametrize("method", ["npcl", "er"])
 def test_one_image_gets_the_same_answer_as_in_a_batch(method, request):
     images, _ = known_digits()
