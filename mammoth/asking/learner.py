@@ -13,7 +13,7 @@ from asking.images import Prepared, prepare, prepare_features, shape_of
 from asking.teaching import label_numbers, teach
 from datasets.utils.class_order import has_class_tasks
 from datasets.utils.images import ImageDataset
-from utils.checkpoints import Position, Progress, save_checkpoint
+from utils.checkpoints import Position, Progress, load_checkpoint, save_checkpoint
 from utils.conf import get_rng_state, set_rng_state
 from utils.errors import UsageError
 from utils.evaluate import evaluation_mode
@@ -40,7 +40,9 @@ def load_model(checkpoint: str | Path, **options: Any) -> "Learner":
         model, dataset = load_runner(None, None, settings)
     finally:
         set_rng_state(before)
-    return Learner(model, dataset, str(checkpoint))
+    run = load_checkpoint(checkpoint).get("run")
+    position = Position(**run["progress"]["position"]) if run else Position()
+    return Learner(model, dataset, str(checkpoint), position.inside_task)
 
 
 class Learner:
@@ -50,13 +52,15 @@ class Learner:
         model: the method, trained.
         dataset: its benchmark; no data of it is read.
         origin: the checkpoint that it came from.
+        inside_task: whether its newest task is not learned to the end.
 
     Raises:
         UsageError: nothing was learned yet.
     """
 
-    def __init__(self, model: Any, dataset: Any, origin: str) -> None:
+    def __init__(self, model: Any, dataset: Any, origin: str, inside_task: bool = False) -> None:
         self.model, self.dataset, self.origin = model, dataset, origin
+        self.inside_task = inside_task
         if model.n_seen_classes <= 0:
             raise UsageError(f"{origin} holds a {model.NAME} that has learned nothing yet; save "
                              "one with --savecheck last after training.")
@@ -123,6 +127,9 @@ class Learner:
             raise UsageError(f"All {benchmark.N_TASKS} tasks of {benchmark.NAME} are learned, and "
                              f"{self.model.NAME} was built for so many; train one with "
                              "--stop_after to leave room for tasks of your own.")
+        if self.inside_task:
+            raise UsageError(f"{self.origin} was saved in the middle of task {task + 1}; finish "
+                             "that with --resume before teaching another one.")
         if not self.model.LEARNS_EACH_TASK:
             raise UsageError(f"{self.model.NAME} trains on all tasks at once and cannot learn one "
                              "more; choose another method.")

@@ -336,3 +336,13 @@ def test_models_on_features_are_asked_with_features(tmp_path):
     for wrong in (rows[:, :5], "digit.png", np.full((1, 64), np.nan)):
         with pytest.raises(UsageError, match="features"):
             model.ask(wrong)
+
+
+def test_a_model_in_the_middle_of_a_task_is_asked_but_not_taught(tmp_path):
+    experiment(tmp_path, "--model", "er", "--dataset", "seq-digits", "--buffer_size", 20, "--lr",
+               0.1, "--n_epochs", 2, "--savecheck", "epoch", "--stop_after", 2).run()
+    model = load_model(next((tmp_path / "checkpoints").glob("*_1e1.pt")))
+    images, labels = load_digits(False)
+    assert model.ask(images[:3]).classes == ["0", "1", "2", "3"]
+    with pytest.raises(UsageError, match="middle of task 2"):
+        model.learn(images[:3], [4, 5, 4])
