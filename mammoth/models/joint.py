@@ -36,6 +36,8 @@ class Joint(ContinualModel):
         self.net.train()
         for epoch in range(self.args.n_epochs):
             batches = torch.randperm(len(owner)).split(self.args.batch_size)
+            if self.args.drop_last and len(batches[-1]) < self.args.batch_size:
+                batches = batches[:-1]
             bar = tqdm(batches, desc=f"Joint - Epoch {epoch + 1}", leave=False, mininterval=0.3,
                        disable=bool(self.args.non_verbose) or None)
             for i, rows in enumerate(bar):

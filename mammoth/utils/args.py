@@ -262,7 +262,7 @@ def add_rehearsal_args(parser: argparse.ArgumentParser) -> None:
 def add_features_args(parser: argparse.ArgumentParser) -> None:
     """How a frozen network makes features of images."""
     group = parser.add_argument_group("Features of images")
-    group.add_argument("--features_size", type=positive_int, default=128,
+    group.add_argument("--features_size", type=Range(int, least=1, most=2048), default=128,
                        help="pixels that images are scaled to")
     group.add_argument("--features_weights", type=str, metavar="FILE",
                        help="the network's weights, instead of the packaged or downloaded ones")

@@ -29,7 +29,7 @@ def refuse_incompatible(model: str, model_class: type, dataset: str, dataset_cla
 def broken_rule(args: Namespace, dataset_class: type, model_class: type) -> str | None:
     """The first rule that the arguments break, as a sentence; None when all is well."""
     checks = (_sizes, _shares, _optimiser, _fitting, _joint, _checkpoints, _general_continual,
-              _closed_form)
+              _closed_form, _at_the_end)
     for check in checks:
         for message in check(args, dataset_class, model_class):
             return message
@@ -123,3 +123,15 @@ def _closed_form(args: Namespace, dataset: type, model: type) -> Iterator[str]:
     if args.n_epochs != 1 or args.fitting_mode == "early_stopping":
         yield (f"{args.model} is solved in closed form and sees every sample once: use --n_epochs "
                "1 and leave out --fitting_mode early_stopping.")
+
+
+def _at_the_end(args: Namespace, dataset: type, model: type) -> Iterator[str]:
+    """A bound that learns all tasks together knows tasks and ends of training of no other kind."""
+    if getattr(model, "LEARNS_EACH_TASK", True):
+        return
+    if args.start_from or args.stop_after not in (None, getattr(dataset, "N_TASKS", None)):
+        yield (f"{args.model} trains on all tasks together, after the last one: leave out "
+               "--start_from and --stop_after.")
+    if args.fitting_mode != "epochs" or args.scheduler_mode != "epoch":
+        yield (f"{args.model} trains for --n_epochs: leave out --fitting_mode and "
+               "--scheduler_mode.")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 LARGEST_FLOAT = 3.4e38  # what networks compute in holds no larger number
+SMALLEST_FLOAT = 1.2e-38  # and what is smaller is 0 to them
 LARGEST_INT = 2**63 - 1
 _SHOWN = 60
 
@@ -58,6 +59,8 @@ class Range:
             raise argparse.ArgumentTypeError(_complaint(wish, value)) from None
         if isinstance(number, float) and not abs(number) <= LARGEST_FLOAT:
             wish = f"to be a finite number of at most {LARGEST_FLOAT:g} in size"
+        elif isinstance(number, float) and 0 < abs(number) < SMALLEST_FLOAT:
+            wish = f"to be 0 or at least {SMALLEST_FLOAT:g} in size"
         elif isinstance(number, int) and not -LARGEST_INT <= number <= LARGEST_INT:
             wish = f"to be at most {LARGEST_INT} in size"
         else:

@@ -1,6 +1,7 @@
 """Where things are (paths, device) and what is random (seeds, loaders)."""
 import functools
 import logging
+import os
 import random
 from argparse import Namespace
 from typing import Any
@@ -28,6 +29,11 @@ def base_path(override: str | None = None) -> str:
 def get_checkpoint_path(override: str | None = None) -> str:
     """The folder of checkpoints, with a trailing slash; `override` changes it."""
     return _path("checkpoints", override)
+
+
+def machine_memory() -> int:
+    """Bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @functools.cache

@@ -4,6 +4,7 @@ An argument that is not in the table counts: it decides the numbers of a run. Ev
 to know whether two runs are the same run, seeds of one experiment or different experiments asks
 here.
 """
+import errno
 import hashlib
 import json
 import math
@@ -206,7 +207,13 @@ def differences(one: Args, other: Args) -> dict[str, tuple[Any, Any]]:
 
 
 def file_digest(path: str | Path) -> str:
-    """Sixteen hex digits of what a file holds: how a run that starts from it knows it."""
+    """Sixteen hex digits of what a file holds: how a run that starts from it knows it.
+
+    Raises:
+        OSError: it cannot be read, or is a pipe or device, which might never end.
+    """
+    if Path(path).exists() and not Path(path).is_file():
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 

@@ -1,12 +1,12 @@
 """What can only be known once benchmark and network are built, asked before anything is read."""
 import math
-import os
 from argparse import Namespace
 from typing import Any
 
 import torch
 from torch import nn
 
+from utils.conf import machine_memory
 from utils.errors import UsageError
 from utils.evaluate import evaluation_mode
 
@@ -28,7 +28,7 @@ def check_memory(args: Namespace, dataset: Any) -> None:
     """
     rows = getattr(args, "buffer_size", None) or 0
     needed = rows * math.prod(image_shape(dataset)) * _NUMBER
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    there = machine_memory()
     if needed > there:
         raise UsageError(f"--buffer_size {rows} needs {needed / _GIGABYTE:,.0f} GB, but this "
                          f"machine has {there / _GIGABYTE:,.0f} GB of memory; choose a smaller "

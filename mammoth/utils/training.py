@@ -3,6 +3,7 @@ import math
 import sys
 import time
 from argparse import Namespace
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,9 @@ class Experiment:
                 self._resume(checkpoint)
         else:
             self._start(checkpoint)
-        with self.stop:
+        # Without a fingerprint of its form, only use shows whether what a file holds is any good.
+        known = checkpoint is None or "form" in checkpoint.get("run", {})
+        with self.stop, nullcontext() if known else restoring(self.args.loadcheck):
             if self.args.inference_only:
                 self._infer(checkpoint)
             else:
@@ -195,6 +198,7 @@ class Experiment:
                 self._begin_task(task)
             self._fit_task(task)
             self.model.meta_end_task(self.dataset)
+            ensure_finite_weights(self.model, task)
             self._evaluate_task(task)
             self.progress.position = Position(task=task + 1)
             if self.args.savecheck == "task" or (
@@ -371,6 +375,18 @@ def non_finite_message(terms: dict[str, Any], position: Position) -> str:
     return (f"The {' and '.join(named)} became {terms[bad[0]]} in task {position.task + 1}, epoch "
             f"{position.epoch + 1}, step {position.batch + 1}; lower --lr or look at that term. "
             "What was measured before is kept.")
+
+
+def ensure_finite_weights(model: Any, task: int) -> None:
+    """The last step of a task shows in no loss, nor does what a method trains in its hooks.
+
+    Raises:
+        RunError: training went astray.
+    """
+    for name, weight in model.named_parameters():
+        if not weight.isfinite().all():
+            raise RunError(f"The weights {name} are not finite after task {task + 1}; lower --lr. "
+                           "What was measured before is kept.")
 
 
 def train(model: Any, dataset: Any, args: Namespace | None = None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from utils.plugins import load_plugins
 ON = ["--dataset", "seq-digits", "--seed", "0"]
 NPCL = ["--model", "npcl", *ON, "--buffer_size", "20"]
 SGD = ["--model", "sgd", *ON]
+JOINT = ["--model", "joint", *SGD[2:]]
 
 
 def all_numbers():
@@ -69,6 +70,12 @@ def test_ranges_read_as_sentences():
 
 @pytest.mark.parametrize(("words", "sentence"), [
     ([*SGD, "--lr", "1e300"], "Expected --lr to be a finite number"),
+    ([*SGD, "--lr", "1e-46"], "Expected --lr to be 0 or at least 1.2e-38 in size"),
+    ([*JOINT, "--stop_after", "2"], "joint trains on all tasks together, after the last one"),
+    ([*JOINT, "--start_from", "2"], "joint trains on all tasks together, after the last one"),
+    ([*JOINT, "--fitting_mode", "iters", "--n_iters", "2"], "joint trains for --n_epochs"),
+    ([*JOINT, "--scheduler_mode", "iter"], "joint trains for --n_epochs"),
+    ([*SGD, "--features", "x", "--features_size", "100000"], "--features_size to lie in 1..2048"),
     ([*SGD, "--lr", "nan"], "Expected --lr to be a finite number"),
     ([*SGD, "--lr", "-1e-3"], "Expected --lr to be above 0, but got -1e-3."),
     ([*SGD[:-1], "1" * 25], "Expected --seed to be at most"),

@@ -124,6 +124,18 @@ def test_a_file_without_a_fingerprint_is_checked_by_what_it_must_have(saved):
         resumed(folder, changed(older, where, "text"))
 
 
+def test_a_file_without_a_fingerprint_fails_by_its_own_fault(saved):
+    """What a method keeps has no schema: a wrong piece is found when the method uses it."""
+    folder, state = saved
+    older = changed(state, ("run", "form"), drop=True)
+    said = []
+    for where in places({"run": {name: older["run"][name] for name in ("plain", "stateful")},
+                         "optimizer": older["optimizer"], "scheduler": older["scheduler"]}):
+        said += [resumed(folder, changed(older, where, value)) for value in ("text", None, {})]
+        said.append(resumed(folder, changed(older, where, drop=True)))
+    assert sum(sentence is not None for sentence in said) > 40
+
+
 @pytest.mark.parametrize(("where", "value"), [
     (("run", "progress", "position", "task"), 99), (("run", "progress", "position", "batch"), 999),
     (("run", "progress", "position", "epoch"), -1), (("run", "plain", "_current_task"), 7),

@@ -213,6 +213,20 @@ def test_missing_and_damaged_data_are_refused(tmp_path):
             built("--dataset", words[0], *more)
 
 
+def test_what_would_fill_the_memory_or_never_end_is_refused(arrays, tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    features = ["--dataset", "features", "--classes_per_task", 2, "--features"]
+    for words in ([*features, tmp_path / "pipe"], [*features, "/dev/zero"]):
+        with pytest.raises(UsageError, match="it is no regular file"):
+            built(*words)
+    with pytest.raises(UsageError, match="lower --image_size"):
+        built("--dataset", "arrays", "--data", arrays, "--image_size", 100_000)
+    monkeypatch.setattr("datasets.utils.npz.machine_memory", lambda: 10_000)
+    small = npz(tmp_path / "s.npz", train_x=np.zeros((99, 8, 8), np.uint8), train_y=np.arange(99))
+    with pytest.raises(UsageError, match="more than half of this machine's"):
+        built("--dataset", "arrays", "--data", small)
+
+
 def test_wrong_folders_are_refused(tmp_path):
     images, labels = small_digits(count=60)
     path = folder_of(tmp_path / "d", images, labels)

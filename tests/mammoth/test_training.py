@@ -129,6 +129,15 @@ def test_non_finite_term_stops_the_run_and_is_named(tmp_path, monkeypatch):
     assert not (run.folder.path / "result.json").exists()
 
 
+@pytest.mark.parametrize("words", [
+    (*SGD, "--lr", "1e38", "--fitting_mode", "iters", "--n_iters", 1, "--stop_after", 1,
+     "--optim_wd", "1e38"),
+    ("--model", "joint", *SGD[2:], "--lr", "1e30")])
+def test_weights_that_went_astray_without_a_loss_that_shows_it_stop_the_run(words, tmp_path):
+    with pytest.raises(RunError, match=r"The weights net\..* are not finite after task"):
+        experiment(tmp_path, *words, "--n_epochs", 1).run()
+
+
 def test_iterations_instead_of_epochs(spied):
     run, calls = spied(*SGD, "--fitting_mode", "iters", "--n_iters", 13, "--stop_after", 1)
     run.run()

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import numpy as np
 
-from datasets.utils.image_files import Shape, as_pil, image_batch, pixel_values, to_pixels
+from datasets.utils.image_files import (
+    Shape,
+    as_pil,
+    ensure_fits,
+    image_batch,
+    pixel_values,
+    to_pixels,
+)
 from datasets.utils.npz import read_npz, wrong
 from datasets.utils.own_data import Samples
 from utils.errors import UsageError
@@ -69,6 +76,7 @@ def _images(path: Path, split: str, values: np.ndarray, size: int | None) -> np.
         return pixels
     height, width = (size, size) if size else pixels.shape[1:3]
     shape = Shape(height, width, 3 if coloured else 1)
+    ensure_fits(path, len(pixels), shape)
     return np.stack([to_pixels(image, shape) for image in as_pil(pixels)])
 
 

@@ -6,14 +6,20 @@ from pathlib import Path
 
 import numpy as np
 
-from datasets.utils.image_files import Shape, image_files, look_at, open_image, to_pixels
+from datasets.utils.image_files import (
+    Shape,
+    ensure_fits,
+    image_files,
+    look_at,
+    open_image,
+    to_pixels,
+)
 from datasets.utils.own_data import Samples
 from utils.errors import UsageError
 
 _SPLITS = ("train", "test")
 _LARGEST = 64  # pixels on a side that images are reduced to where nobody says another size
 _SAME_SIZE = 128  # images that all have one size of at most so many pixels keep it
-_MEMORY = 8 << 30
 
 
 def read_folder(path: Path, size: int | None) -> Samples:
@@ -100,10 +106,7 @@ def _images(path: Path, files: list[str],
         colour = colour or not grey
     (width, height), resized = _size(sizes, size)
     shape = Shape(height, width, 3 if colour else 1)
-    needed = len(files) * int(np.prod(shape.pixels))
-    if needed > _MEMORY:
-        raise UsageError(f"The {len(files)} images in {path} would take {needed / 2**30:.0f} GB at "
-                         f"{width}x{height} pixels; lower --image_size.")
+    ensure_fits(path, len(files), shape)
     pixels, digest = np.empty((len(files), *shape.pixels), dtype=np.uint8), hashlib.sha256()
     for row, name in enumerate(files):
         pixels[row] = to_pixels(open_image(path / name), shape)

@@ -1,4 +1,5 @@
 """Image files and arrays of any kind as the pixels that a benchmark works on."""
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from utils.conf import machine_memory
 from utils.errors import UsageError
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
@@ -26,6 +28,19 @@ class Shape(NamedTuple):
     def pixels(self) -> tuple[int, ...]:
         """The shape of one image: (H, W), or (H, W, 3)."""
         return (self.height, self.width) if self.channels == 1 else tuple(self)
+
+
+def ensure_fits(path: Path, count: int, shape: Shape) -> None:
+    """Refuse images that would take more than half of this machine's memory.
+
+    Raises:
+        UsageError: with what to do.
+    """
+    needed = count * math.prod(shape.pixels)
+    if needed > machine_memory() / 2:
+        raise UsageError(f"The {count} images in {path} would take {needed / 2**30:,.0f} GB at "
+                         f"{shape.width}x{shape.height} pixels, more than half of this machine's "
+                         f"{machine_memory() / 2**30:,.0f} GB of memory; lower --image_size.")
 
 
 def image_files(folder: Path) -> list[Path]:

@@ -5,12 +5,22 @@ from pathlib import Path
 
 import numpy as np
 
+from utils.conf import machine_memory
 from utils.errors import UsageError
 
 
 def wrong(path: Path, what: str) -> UsageError:
     """The error for a file that cannot be a benchmark."""
     return UsageError(f"{path} cannot be a benchmark: {what}.")
+
+
+def _check_size(path: Path) -> None:
+    """A small file may unpack to far more than fits."""
+    with zipfile.ZipFile(path) as file:
+        needed = sum(entry.file_size for entry in file.infolist())
+    if needed > machine_memory() / 2:
+        raise wrong(path, f"its arrays are {needed / 2**30:,.1f} GB, more than half of this "
+                          f"machine's {machine_memory() / 2**30:,.0f} GB of memory")
 
 
 def read_npz(path: Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()
@@ -24,6 +34,7 @@ def read_npz(path: Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()
         raise UsageError(f"There is no file {path}." if not path.exists() else
                          f"{path} is no regular file.")
     try:
+        _check_size(path)
         with np.load(path, allow_pickle=False) as file:
             missing = [name for name in needed if name not in file.files]
             if missing:
