@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
-from utils.errors import UsageError
-from utils.identity import Role, names_of
+from engine.errors import UsageError
+from engine.identity import Role, names_of
 
 
 def to_words(given: Mapping[str, Any]) -> list[str]:

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from engine.errors import UsageError
+from engine.files import atomic_write
+from engine.identity import experiment_settings
 from experiments.command_line import portable
 from experiments.identity import changed_settings
 from experiments.run import Damaged, Run, read_entries, run_of_record
-from utils.errors import UsageError
-from utils.files import atomic_write
-from utils.identity import experiment_settings
 
 # What records keep of an uncertainty summary: section -> its entries (None: all of it).
 KEPT: dict[str, tuple[str, ...] | None] = {

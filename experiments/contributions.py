@@ -13,7 +13,7 @@ called once, before tables or a report are made, and registers what the plugin h
     experiments.sweeps.estimate.COSTS      how dear a method is beside ER
     experiments.commands.bench.job         benchmarks of speed (decorator)
 """
-from utils.plugins import load_plugins, loaded_plugins
+from engine.plugins import load_plugins, loaded_plugins
 
 _called: set[str] = set()
 

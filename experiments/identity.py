@@ -1,6 +1,6 @@
 """What makes two runs the same experiment, and what an experiment is called.
 
-The harness's table (`utils.identity`) says which arguments count. Runs read from folders are
+The harness's table (`engine.identity`) says which arguments count. Runs read from folders are
 grouped by all their resolved arguments (`experiments_of`). Tables name a run by what its command
 changed (`variant`, `protocol`), because records of older code keep no more than the command; where
 resolved arguments are known and differ all the same, they are told apart too.
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.errors import UsageError
+from engine.identity import Role, experiment_settings, observations, role
 from experiments.run import LeftOut, Run
-from utils.errors import UsageError
-from utils.identity import Role, experiment_settings, observations, role
 
 # What makes a run something else than the published protocol: arguments of every method, and
 # arguments of some (to which plugins add theirs).
@@ -50,7 +50,7 @@ def counts(name: str) -> bool:
 
 @functools.cache
 def _looking() -> dict[str, Any]:
-    from utils.plugins import load_plugins
+    from engine.plugins import load_plugins
 
     load_plugins()
     return observations()

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from engine.bounded import Unreadable, read_json, read_text
+from engine.errors import UsageError
 from experiments.command_line import from_words
-from utils.bounded import Unreadable, read_json, read_text
-from utils.errors import UsageError
 
 MARKS = ("args.json", "metrics.jsonl", "result.json")
 SUMMARY_FORMAT = 1

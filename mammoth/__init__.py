@@ -1,8 +1,9 @@
 """A continual-learning benchmark with Mammoth's public interface.
 
 The harness's own modules use upstream's top-level import names (`models`, `datasets`,
-`backbone`, `utils`), so importing this package puts its folder first on the path. What a
-notebook needs is offered here; each name is imported when it is used.
+`backbone`, `utils`) and two of ours (`engine`, `asking`), so importing this package puts its
+folder first on the path. What a notebook needs is offered here; each name is imported when it is
+used.
 """
 import importlib
 import os
@@ -10,7 +11,7 @@ import sys
 from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_NAMES = ("backbone", "datasets", "models", "utils")
+_NAMES = ("asking", "backbone", "datasets", "engine", "models", "utils")
 
 
 def _claim_names() -> None:

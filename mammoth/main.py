@@ -16,7 +16,7 @@ if sys.path[:1] != [_HERE]:
     # Upstream's import names (`models`, `utils`, ...) must mean this folder.
     sys.path[:] = [_HERE, *(p for p in sys.path if p != _HERE)]
 
-from utils.errors import UsageError, keep_tracebacks_in, sentence_and_code  # noqa: E402
+from engine.errors import UsageError, keep_tracebacks_in, sentence_and_code  # noqa: E402
 
 
 def parse_args(cmd: Sequence[str] | None = None) -> Namespace:
@@ -29,8 +29,8 @@ def parse_args(cmd: Sequence[str] | None = None) -> Namespace:
         UsageError: something is wrong with them, in one sentence.
         SystemExit: `--help` was asked for and printed.
     """
-    from utils.parsing import SettingsBuilder, peek
-    from utils.plugins import load_plugins
+    from engine.parsing import SettingsBuilder, peek
+    from engine.plugins import load_plugins
 
     cmd = list(sys.argv[1:] if cmd is None else cmd)
     load_plugins()
@@ -60,10 +60,10 @@ def parse_args(cmd: Sequence[str] | None = None) -> Namespace:
 
 
 def _origin(first: Namespace) -> Any:
-    """The checkpoint that the command starts from, if any (`utils.inheritance.Origin`)."""
+    """The checkpoint that the command starts from, if any (`engine.inheritance.Origin`)."""
     if first.resume in (None, "auto") and first.loadcheck is None:
         return None
-    from utils.inheritance import find_origin
+    from engine.inheritance import find_origin
 
     return find_origin(first)
 
@@ -74,8 +74,8 @@ def print_general_help(first: Namespace) -> None:
 
     from backbone import get_backbone_names
     from datasets import get_dataset_names
+    from engine.parsing import command_name, general_parser
     from models import REGISTRY
-    from utils.parsing import command_name, general_parser
 
     parser = general_parser()
     if first.model:
@@ -92,9 +92,9 @@ def complete_args(args: Namespace, dataset_class: type, origin: Any = None) -> N
     """Fill in what follows from the rest: replay size, network size, seed, names of the run."""
     import torch
 
-    from utils.debug_mode import shorten
-    from utils.identity import run_key
-    from utils.run_folder import DRAWN
+    from engine.debug_mode import shorten
+    from engine.identity import run_key
+    from engine.run_folder import DRAWN
 
     if "minibatch_size" in args and args.minibatch_size is None:
         args.minibatch_size = args.batch_size
@@ -145,7 +145,7 @@ def checkpoint_name(args: Namespace) -> str:
     Raises:
         UsageError: `--ckpt_name` cannot be the beginning of a file's name.
     """
-    from utils.checkpoint_schema import is_file_name
+    from engine.checkpoint_schema import is_file_name
 
     prefix = f"{args.ckpt_name}_" if args.ckpt_name else ""
     variant = "".join(c if c.isalnum() else "-" for c in str(args.dataset_config))
@@ -164,7 +164,7 @@ def check_args(args: Namespace, dataset_class: type, model_class: type) -> None:
     Raises:
         UsageError: with the remedy.
     """
-    from utils.argument_rules import broken_rule
+    from engine.argument_rules import broken_rule
 
     message = broken_rule(args, dataset_class, model_class)
     if message:
@@ -180,10 +180,10 @@ def initialize(args: Namespace | None = None):
     args = parse_args() if args is None else args
     from backbone import get_backbone
     from datasets import get_dataset
+    from engine.preflight import check_memory, check_network
+    from engine.threads import use_threads
     from models import get_model
     from utils.conf import base_path, get_checkpoint_path, get_device, set_random_seed
-    from utils.preflight import check_memory, check_network
-    from utils.threads import use_threads
 
     get_device(args.device)
     base_path(args.base_path)
@@ -201,7 +201,7 @@ def initialize(args: Namespace | None = None):
 
 def run(args: Namespace) -> dict:
     """One experiment from its arguments; returns what result.json holds."""
-    from utils.run_folder import only_process
+    from engine.run_folder import only_process
 
     done = _finished(args)
     if done is not None:
@@ -215,7 +215,7 @@ def run(args: Namespace) -> dict:
 
 def _finished(args: Namespace) -> dict | None:
     """`--resume`: the result of the same run, if it was finished before."""
-    from utils.run_folder import finished_result
+    from engine.run_folder import finished_result
 
     done = finished_result(args, args.conf_key) if args.resume else None
     if done is None:
@@ -225,7 +225,7 @@ def _finished(args: Namespace) -> dict | None:
 
 
 def _run(args: Namespace) -> dict:
-    from utils.parsing import describe_settings
+    from engine.parsing import describe_settings
     from utils.training import train
 
     if args.resume == "auto":
@@ -242,9 +242,9 @@ def _run(args: Namespace) -> dict:
 
 def _find_checkpoint(args: Namespace) -> None:
     """`--resume`: point `--loadcheck` at the newest checkpoint, if there is one."""
+    from engine.inheritance import Origin, Purpose
     from utils.checkpoints import newest_checkpoint
     from utils.conf import get_checkpoint_path
-    from utils.inheritance import Origin, Purpose
 
     get_checkpoint_path(args.checkpoint_path)
     found = newest_checkpoint(args.conf_key)
@@ -269,7 +269,7 @@ def cli() -> int:
 
     Exit codes: 0 done, 1 the run failed, 2 a mistake of the user, 130 and 143 interrupted.
     """
-    from utils.streams import make_patient
+    from engine.streams import make_patient
 
     make_patient()
     keep_tracebacks_in(None)

@@ -26,10 +26,10 @@ _HOME = {
     "get_dataset": "datasets",
     "Explanation": "asking.explanation",  # ours alone, for `explain`
     # ours alone, for novel data
-    "UsageError": "utils.errors",
+    "UsageError": "engine.errors",
     "locate": "datasets.utils.files",
     "base_path": "utils.conf",
-    "RunError": "utils.errors",
+    "RunError": "engine.errors",
     "MNIST": "datasets.utils.idx",
     "FASHION_MNIST": "datasets.utils.idx",
     "load_idx": "datasets.utils.idx",
@@ -78,12 +78,12 @@ def resolves_settings() -> bool:
 
 def resolver() -> ModuleType:
     """The harness's module that reads settings files; it needs nothing else of the harness."""
-    return harness_file("settings")
+    return harness_file("engine.settings")
 
 
 def evaluation_mode(net: Any) -> AbstractContextManager[None]:
     """Every module in evaluation mode and no gradients for a while; afterwards as it was."""
-    mode: AbstractContextManager[None] = harness_file("evaluate").evaluation_mode(net)
+    mode: AbstractContextManager[None] = harness_file("utils.evaluate").evaluation_mode(net)
     return mode
 
 
@@ -95,7 +95,7 @@ def number(kind: type, **bounds: float) -> Any:
         bounds: `least`, `above`, `most`, `below`.
     """
     try:
-        types = importlib.import_module("utils.argument_types")
+        types = importlib.import_module("engine.argument_types")
     except ModuleNotFoundError:
         return kind
     return types.Range(kind, **bounds)
@@ -104,7 +104,7 @@ def number(kind: type, **bounds: float) -> Any:
 def usage_error(message: str) -> Exception:
     """The harness's exception for a mistake of the user; upstream has none of its own."""
     try:
-        errors = importlib.import_module("utils.errors")
+        errors = importlib.import_module("engine.errors")
     except ModuleNotFoundError:
         return ValueError(message)
     return errors.UsageError(message)

@@ -25,7 +25,7 @@ _OPEN_FOLDERS = ("datasets", "backbone")  # upstream imports every file of these
 
 @functools.cache
 def harness_file(name: str) -> ModuleType:
-    """A self-sufficient module of our harness's `utils`, also where another harness is in use.
+    """A self-sufficient module of our harness, such as `engine.settings`, also beside another one.
 
     It is run by itself: importing the harness would put it before an upstream checkout on the
     path.
@@ -33,11 +33,11 @@ def harness_file(name: str) -> ModuleType:
     Raises:
         ModuleNotFoundError: our harness is not beside the plugin.
     """
-    path = _HARNESS / "utils" / f"{name}.py"
+    path = (_HARNESS / name.replace(".", "/")).with_suffix(".py")
     if not path.is_file():
-        raise ModuleNotFoundError(f"The plugin needs mammoth/utils/{name}.py of its own project; "
-                                  "install the project or keep the plugin beside it.")
-    spec = spec_from_file_location(f"npcl_harness_{name}", path)
+        raise ModuleNotFoundError(f"The plugin needs mammoth's {name} of its own project; install "
+                                  "the project or keep the plugin beside it.")
+    spec = spec_from_file_location(f"npcl_harness_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -51,7 +51,7 @@ def mend_torchvision(stand_in: Path | None = None) -> None:
         stand_in: a folder whose `torchvision.py` is not the real one, but what `link` wrote.
     """
     if "torchvision" not in sys.modules:
-        mender = harness_file("torchvision_compat")
+        mender = harness_file("utils.torchvision_compat")
         mender.install(None if stand_in is None else str(stand_in))
 
 

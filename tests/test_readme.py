@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
             for line in block.splitlines() if line.strip()]
-AS_IT_STANDS = {"utils/collect.py", "utils/tables.py", "utils/report.py"}
+AS_IT_STANDS = {"utils/collect.py", "engine/tables.py", "utils/report.py"}
 BY_CI = {"./run_all.sh", "./run_all.sh test"}  # .ci/run calls these two
 
 
@@ -104,8 +104,8 @@ def test_jobs_of_run_all_are_explained_and_unknown_ones_refused():
 def test_every_method_and_benchmark_is_in_the_readme():
     sys.path.insert(0, str(ROOT / "mammoth"))
     from datasets import REGISTRY as DATASETS
+    from engine.plugins import load_plugins
     from models import REGISTRY as MODELS
-    from utils.plugins import load_plugins
 
     load_plugins()
 

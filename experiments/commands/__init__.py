@@ -5,10 +5,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from engine.errors import sentence_and_code
+from engine.streams import make_patient
 from experiments.contributions import load_contributions
 from experiments.run import printable
-from utils.errors import sentence_and_code
-from utils.streams import make_patient
 
 
 def command_parser(page: str, allow_abbrev: bool = True) -> argparse.ArgumentParser:

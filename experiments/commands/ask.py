@@ -12,8 +12,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from engine.errors import UsageError
 from experiments.commands import command_parser, told
-from utils.errors import UsageError
 
 
 def parse_args(argv: Sequence[str] | None = None) -> Namespace:

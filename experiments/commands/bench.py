@@ -20,10 +20,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.errors import UsageError
+from engine.files import write_json
 from experiments.commands import command_parser, told
 from experiments.paths import MAIN
-from utils.errors import UsageError
-from utils.files import write_json
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

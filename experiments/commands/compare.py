@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.errors import UsageError
+from engine.files import atomic_write, ensure_writable
 from experiments.commands import command_parser, told
 from experiments.identity import protocol, variant
 from experiments.run import Run
@@ -30,8 +32,6 @@ from experiments.sweeps.specification import RunSpec, check
 from experiments.tables.comparison import compare
 from experiments.tables.published import figures
 from experiments.tables.table import Table
-from utils.errors import UsageError
-from utils.files import atomic_write, ensure_writable
 
 _LONGEST = 120
 
@@ -59,10 +59,10 @@ def arguments_of(model: str) -> set[str]:
     Raises:
         UsageError: there is no such method.
     """
+    from engine.parsing import general_parser
+    from engine.plugins import load_plugins
     from models import get_model_class
     from utils.args import ArgumentParser
-    from utils.parsing import general_parser
-    from utils.plugins import load_plugins
 
     load_plugins()
     method: Any = get_model_class(model)

@@ -12,12 +12,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.errors import UsageError
 from experiments.commands import command_parser, told
 from experiments.identity import experiments_of
 from experiments.report.files import write_figures
 from experiments.report.page import page
 from experiments.run import find_runs, printable
-from utils.errors import UsageError
 
 
 def parse_args(argv: Sequence[str] | None = None) -> Namespace:

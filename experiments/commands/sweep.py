@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from engine.errors import UsageError
 from experiments.commands import command_parser, told
 from experiments.sweeps.display import Display
 from experiments.sweeps.estimate import expected_time
@@ -29,7 +30,6 @@ from experiments.sweeps.launchers import (
 )
 from experiments.sweeps.options import add_run_options, extra_arguments, folders_of
 from experiments.sweeps.specification import RunSpec
-from utils.errors import UsageError
 
 
 def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]:

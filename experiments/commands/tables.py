@@ -1,9 +1,9 @@
 """Rebuild the paper's tables from the runs in results/, ours beside the paper's figures.
 
-    python utils/tables.py                            print them
-    python utils/tables.py --out docs/tables.md       write them
-    python utils/tables.py --only main few-shot       some of them
-    python utils/tables.py --docs                     write those in README.md and docs/ anew
+    python engine/tables.py                            print them
+    python engine/tables.py --out docs/tables.md       write them
+    python engine/tables.py --only main few-shot       some of them
+    python engine/tables.py --docs                     write those in README.md and docs/ anew
 
 Every figure of ours is the mean ± sd over the seeds (their number in brackets) of the records
 that `utils/collect.py` made; an empty cell was not measured. The paper's figures come with the
@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from engine.errors import UsageError
+from engine.files import atomic_write
 from experiments.commands import command_parser, told
 from experiments.paths import ROOT
 from experiments.run import Run, read_compact
 from experiments.tables.page import all_sections, documents, pages
 from experiments.tables.sections import Book
-from utils.errors import UsageError
-from utils.files import atomic_write
 
 
 def parse_args(argv: Sequence[str] | None = None) -> Namespace:

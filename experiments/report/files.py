@@ -3,11 +3,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from engine.errors import UsageError
 from experiments.identity import Experiment
 from experiments.report.figure import figures_of_methods, figures_of_run
 from experiments.report.figures import methods_by_benchmark, shown_runs
 from experiments.report.svg import Svg, slug
-from utils.errors import UsageError
 
 _LONGEST = 180
 

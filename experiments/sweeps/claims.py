@@ -10,7 +10,7 @@ import os
 import socket
 from pathlib import Path
 
-from utils.errors import RunError
+from engine.errors import RunError
 
 
 class Claim:

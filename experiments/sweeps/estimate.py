@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.errors import UsageError
 from experiments.identity import counts
 from experiments.paths import ROOT
 from experiments.run import given_by, read_compact
 from experiments.sweeps.display import duration
 from experiments.sweeps.execution import Outcome
 from experiments.sweeps.specification import RunSpec
-from utils.errors import UsageError
 
 Measured = tuple[dict[str, str], float]  # arguments, seconds
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.bounded import Unreadable, read_json
+from engine.errors import RunError, UsageError
 from experiments.run import Run, is_number
 from experiments.sweeps.claims import Claim
 from experiments.sweeps.specification import RunSpec, finished
 from experiments.sweeps.warm import WarmRun
-from utils.bounded import Unreadable, read_json
-from utils.errors import RunError, UsageError
 
 State = Literal["finished", "failed", "stopped", "busy"]
 _NOTE = 10_000  # bytes of a progress note

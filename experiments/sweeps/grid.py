@@ -21,6 +21,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from engine.errors import UsageError
 from experiments.run import printable
 from experiments.sweeps.specification import (
     Folders,
@@ -29,7 +30,6 @@ from experiments.sweeps.specification import (
     known_arguments,
     without_duplicates,
 )
-from utils.errors import UsageError
 
 MOST_RUNS = 10_000
 _MOST_RULES = 500
@@ -45,7 +45,7 @@ def load_grid(path: Path) -> Grid:
     Raises:
         UsageError: the file is missing, or its parts are not what a grid is made of.
     """
-    from utils.config import read_yaml
+    from engine.config import read_yaml
 
     if not path.is_file():
         raise UsageError(f"There is no grid file {printable(path)}; give one, e.g. "

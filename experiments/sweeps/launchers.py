@@ -3,12 +3,12 @@ import argparse
 from collections.abc import Callable
 from typing import Protocol
 
+from engine.errors import UsageError
 from experiments.sweeps.display import Display
 from experiments.sweeps.execution import Care, Outcome
 from experiments.sweeps.local import LocalLauncher
 from experiments.sweeps.options import jobs_of
 from experiments.sweeps.specification import RunSpec
-from utils.errors import UsageError
 
 LAUNCHERS = ("local", "ray", "slurm")
 _SLURM_JOBS = 64

@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from engine.errors import UsageError
 from experiments.command_line import from_words
 from experiments.sweeps.specification import Folders
-from utils.errors import UsageError
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from engine.errors import UsageError
 from experiments.sweeps.cluster import Job, Remote, StopFile, importable
 from experiments.sweeps.display import Display
 from experiments.sweeps.execution import Care, Outcome
 from experiments.sweeps.local import Stop
 from experiments.sweeps.specification import RunSpec
-from utils.errors import UsageError
 
 _GIGABYTE = 1 << 30
 

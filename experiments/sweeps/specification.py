@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from engine.errors import UsageError
+from engine.identity import Role, names_of
 from experiments.command_line import to_words
 from experiments.run import Damaged, Run, read_run
-from utils.errors import UsageError
-from utils.identity import Role, names_of
 
 ALWAYS = ("--resume", "--non_verbose", "1")
 _FOLDERS = ("base_path", "results_path", "checkpoint_path")
@@ -112,8 +112,8 @@ def check(spec: RunSpec, where: str) -> None:
 
 def _parsed(spec: RunSpec) -> Namespace:
     """What main.py makes of the arguments; runs that differ in the seed alone share the work."""
+    from engine.identity import run_key
     from main import parse_args
-    from utils.identity import run_key
 
     seed = spec.given.get("seed")
     words = [*to_words({**spec.given, "seed": None}), *spec.folders.words(), *ALWAYS]
@@ -146,8 +146,8 @@ def known_arguments(model: str, dataset: str, backbone: str | None = None) -> fr
     Raises:
         UsageError: there is no such method, benchmark or network.
     """
-    from utils.parsing import SettingsBuilder
-    from utils.plugins import load_plugins
+    from engine.parsing import SettingsBuilder
+    from engine.plugins import load_plugins
 
     load_plugins()
     words = to_words({"model": model, "dataset": dataset, "backbone": backbone})
@@ -170,7 +170,7 @@ def finished(spec: RunSpec) -> Run | None:
     Raises:
         UsageError: the file is there but cannot be read.
     """
-    from utils.run_folder import finished_result
+    from engine.run_folder import finished_result
 
     assert spec.args is not None, "only checked runs can be looked up"
     found = finished_result(spec.args, spec.key)

@@ -131,9 +131,9 @@ def import_all() -> None:
         importlib.import_module(name)
     from backbone import REGISTRY as BACKBONES
     from datasets import REGISTRY as DATASETS
+    from engine.errors import UsageError
+    from engine.plugins import load_plugins, loaded_plugins
     from models import REGISTRY as MODELS
-    from utils.errors import UsageError
-    from utils.plugins import load_plugins, loaded_plugins
 
     load_plugins()
     for plugin in loaded_plugins().values():

@@ -3,6 +3,7 @@ import statistics
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from engine.tables import spread
 from experiments.identity import Key, by_row
 from experiments.measures import ACCURACY, BACKWARD_TRANSFER, SECONDS
 from experiments.run import Run
@@ -10,7 +11,6 @@ from experiments.tables.published import cell, figures
 from experiments.tables.rows import benchmark, first_rows, in_order, name, place
 from experiments.tables.sections import Book, Runs, section
 from experiments.tables.table import Table, known
-from utils.tables import spread
 
 _SIZES = (200, 500, 2000)
 _UPPER_BOUND = "joint"

@@ -26,7 +26,7 @@ def pages(book: Book, wanted: Iterable[str]) -> str:
     known = all_sections()
     sources = ", ".join(f"`{source}`" for source in SOURCES)
     parts = ["# The paper's tables, ours beside them\n",
-             "Made by `python utils/tables.py` from `results/*.json`; nothing is typed in by hand "
+             "Made by `python engine/tables.py` from `results/*.json`; nothing is typed in by hand "
              f"but the\npaper's figures ({sources}). Ours: mean ± sd (seeds). An empty cell was "
              "not measured.\n"]
     for section in (known[name] for name in wanted):

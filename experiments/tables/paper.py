@@ -6,6 +6,7 @@ cell. Runs of a reduced protocol never share a table with runs of the full one.
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from engine.tables import spread
 from experiments.identity import Key
 from experiments.measures import ACCURACY, BACKWARD_TRANSFER, Measure, measure
 from experiments.run import Run
@@ -13,7 +14,6 @@ from experiments.tables.published import cell
 from experiments.tables.rows import benchmark, in_order, is_ablation, name, place
 from experiments.tables.sections import Book, Runs, section
 from experiments.tables.table import Table, known
-from utils.tables import spread
 
 _FEW = (5, 10)  # buffer sizes of few-shot replay
 

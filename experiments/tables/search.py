@@ -4,6 +4,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from engine.errors import UsageError
 from experiments.identity import changed_settings, plain, reductions
 from experiments.measures import ACCURACY
 from experiments.run import Run
@@ -12,7 +13,6 @@ from experiments.tables.paper import ours
 from experiments.tables.rows import benchmark, in_order
 from experiments.tables.sections import Book, section
 from experiments.tables.table import Table, known
-from utils.errors import UsageError
 
 _HEADER = ["argument", "value", "validation % (seeds)"]
 # (model, dataset, buffer size, protocol: what is held out, and what was reduced besides)

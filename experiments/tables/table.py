@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
+from engine.tables import aligned, spread
 from experiments.measures import Measure
 from experiments.run import Run, is_number
-from utils.tables import aligned, spread
 
 _LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
           "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",

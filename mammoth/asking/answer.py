@@ -7,8 +7,8 @@ import numpy as np
 
 from asking.abstaining import Curve, Verdict, judge
 from asking.explanation import Explanation
-from utils.errors import UsageError
-from utils.tables import aligned
+from engine.errors import UsageError
+from engine.tables import aligned
 
 _SHOWN = 20
 _PERCENT = (0.025, 0.975)

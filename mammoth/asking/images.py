@@ -16,7 +16,7 @@ from datasets.utils.image_files import (
     pixel_values,
     to_pixels,
 )
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 
 class Prepared(NamedTuple):

@@ -13,9 +13,9 @@ from asking.images import Prepared, prepare, prepare_features, shape_of
 from asking.teaching import label_numbers, teach
 from datasets.utils.class_order import has_class_tasks
 from datasets.utils.images import ImageDataset
+from engine.errors import UsageError
 from utils.checkpoints import Position, Progress, load_checkpoint, save_checkpoint
 from utils.conf import get_rng_state, set_rng_state
-from utils.errors import UsageError
 from utils.evaluate import evaluation_mode
 from utils.loggers import Logger
 from utils.notebooks import load_runner

@@ -8,8 +8,8 @@ import torch
 from datasets.utils.images import ImageDataset
 from datasets.utils.loaders import TensorLoader
 from datasets.utils.wrapper import MammothDatasetWrapper
+from engine.errors import RunError, UsageError
 from utils.checkpoints import Position
-from utils.errors import RunError, UsageError
 from utils.schedulers import get_scheduler
 from utils.training import non_finite_message
 

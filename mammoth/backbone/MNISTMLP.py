@@ -6,7 +6,7 @@ from torch import nn
 
 from backbone import MammothBackbone, ReturnTypes, register_backbone, xavier
 from backbone.base import canonical_return_type
-from utils.argument_types import PositiveInt
+from engine.argument_types import PositiveInt
 
 _HIDDEN = 100
 

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from backbone import MammothBackbone, ReturnTypes, register_backbone
 from backbone.base import canonical_return_type, channels_last_on_cpu
 from backbone.ResNetBlock import conv3x3
-from utils.argument_types import PositiveInt, Range
-from utils.errors import UsageError
+from engine.argument_types import PositiveInt, Range
+from engine.errors import UsageError
 
 _BN_EPS = 1e-4
 _FILTERS = (16, 32, 64)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from backbone import MammothBackbone, ReturnTypes, register_backbone
 from backbone.base import canonical_return_type, channels_last_on_cpu
-from utils.argument_types import PositiveInt
+from engine.argument_types import PositiveInt
 
 # Fewer filters stay in the usual order: with channels innermost, torch 2.13's backward pass of a
 # strided 1x1 convolution (the shortcut's) of fewer than 8 channels writes outside its memory

@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import utils.torchvision_compat  # noqa: F401  (network files import torchvision at their top)
-from utils.registry import Registry
+from engine.registry import Registry
 
 REGISTRY = Registry("backbone", "backbone", Path(__file__).parent)
 REGISTERED_BACKBONES = REGISTRY.entries

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from utils.errors import RunError
+from engine.errors import RunError
 
 ReturnTypes = Literal["out", "features", "both", "full", "all"]
 

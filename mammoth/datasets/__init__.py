@@ -3,8 +3,8 @@ from pathlib import Path
 from typing import Any
 
 import utils.torchvision_compat  # noqa: F401  (costs nothing until torchvision is imported)
-from utils.registry import Registry, parsable_args
-from utils.settings import dashed
+from engine.registry import Registry, parsable_args
+from engine.settings import dashed
 
 _FOLDER = Path(__file__).parent
 REGISTRY = Registry("dataset", "datasets", _FOLDER, skip_args=("args",))

@@ -9,10 +9,10 @@ import torch
 from datasets.utils.builtin import InMemoryDataset
 from datasets.utils.features.benchmark import FeatureBenchmark
 from datasets.utils.npz import read_npz, wrong
-from utils.argument_rules import tasks_out_of_range
-from utils.argument_types import PositiveInt
-from utils.errors import UsageError
-from utils.identity import file_digest
+from engine.argument_rules import tasks_out_of_range
+from engine.argument_types import PositiveInt
+from engine.errors import UsageError
+from engine.identity import file_digest
 
 _ARRAYS = ("train_x", "train_y", "test_x", "test_y")
 

@@ -17,7 +17,7 @@ from datasets.utils.loaders import TensorLoader
 from datasets.utils.seeds import numpy_rng, torch_generator
 from datasets.utils.validation import get_validation_indexes, validation_fraction
 from datasets.utils.wrapper import MammothDatasetWrapper
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 _CLASSES = 9
 _ROUNDS = 3

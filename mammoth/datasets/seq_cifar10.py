@@ -7,7 +7,7 @@ import torch
 from datasets.utils.builtin import ColourDataset
 from datasets.utils.cifar import CIFAR10, load_cifar
 from datasets.utils.pipelines import augmented, colour_jitter, normalised
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 
 class SequentialCIFAR10(ColourDataset):

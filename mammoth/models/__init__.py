@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import utils.torchvision_compat  # noqa: F401  (method files import torchvision at their top)
-from utils.registry import Registry
+from engine.registry import Registry
 
 REGISTRY = Registry("model", "models", Path(__file__).parent,
                     skip_args=("backbone", "loss", "args", "transform", "dataset"))

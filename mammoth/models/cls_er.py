@@ -8,10 +8,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from engine.argument_types import at_least, share
 from models.utils.rehearsal import RehearsalModel
 from models.utils.snapshots import frozen_copy
 from utils.args import ArgumentParser
-from utils.argument_types import at_least, share
 
 
 class ClsEr(RehearsalModel):

@@ -5,8 +5,8 @@ to still give them.
 """
 from torch.nn import functional as F
 
+from engine.argument_types import at_least
 from models.utils.rehearsal import RehearsalModel
-from utils.argument_types import at_least
 
 
 class Der(RehearsalModel):

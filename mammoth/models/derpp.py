@@ -2,8 +2,8 @@
 
 DER with, besides, the cross-entropy of a second, independent batch of the buffer.
 """
+from engine.argument_types import at_least
 from models.der import Der as _Der
-from utils.argument_types import at_least
 
 
 class Derpp(_Der):

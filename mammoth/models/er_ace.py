@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from engine.errors import UsageError
 from models.utils.rehearsal import RehearsalModel
 from utils import binary_to_boolean_type
-from utils.errors import UsageError
 
 
 class CosineClassifier(nn.Linear):

@@ -4,9 +4,9 @@ Each parameter is tied to its value after the last task, by a spring as stiff as
 information says that the parameter mattered: loss = CE + lambda sum_i F_i (theta_i - theta*_i)^2.
 One running Fisher, F <- gamma F + F_task, stands for all tasks.
 """
+from engine.argument_types import at_least, share
 from models.utils.continual_model import ContinualModel
 from models.utils.fisher import diagonal_fisher
-from utils.argument_types import at_least, share
 
 
 class EwcOn(ContinualModel):

@@ -8,9 +8,9 @@ All tasks share the memory evenly at any time: when one ends, the others give up
 """
 import torch
 
+from engine.argument_types import at_least
 from models.utils.rehearsal import RehearsalModel
 from models.utils.task_samples import draw_samples
-from utils.argument_types import at_least
 from utils.batch_norm import bn_track_stats
 
 

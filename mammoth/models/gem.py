@@ -11,6 +11,8 @@ The memory of M samples is divided evenly among the tasks; a task's part is draw
 import numpy as np
 import torch
 
+from engine.argument_types import at_least
+from engine.errors import UsageError
 from models.utils.gradients import (
     batch_gradient,
     flat_gradient,
@@ -19,8 +21,6 @@ from models.utils.gradients import (
 )
 from models.utils.rehearsal import RehearsalModel
 from models.utils.task_samples import draw_samples
-from utils.argument_types import at_least
-from utils.errors import UsageError
 
 
 class Gem(RehearsalModel):

@@ -4,8 +4,8 @@ Experience replay whose memory prefers samples with gradients unlike those that 
 choice is in `utils/gss_buffer.py`.
 """
 
+from engine.argument_types import Range, positive_int
 from models.utils.rehearsal import RehearsalModel
-from utils.argument_types import Range, positive_int
 from utils.gss_buffer import Buffer
 
 

@@ -7,9 +7,9 @@ ordinary step would change the outputs on the anchors, it is bent back (equation
 import torch
 
 from datasets.utils.label_reduction import UNLABELED
+from engine.argument_types import at_least, share
 from models.utils.gradients import call_with
 from models.utils.rehearsal import RehearsalModel
-from utils.argument_types import at_least, share
 from utils.batch_norm import bn_track_stats
 
 ANCHOR_STEPS = 100

@@ -8,14 +8,14 @@ feature space is the answer.
 import torch
 import torch.nn.functional as F
 
+from engine.argument_types import at_least
+from engine.errors import UsageError
 from models.utils.exemplar_means import ExemplarMeans
 from models.utils.rehearsal import RehearsalModel
 from models.utils.snapshots import frozen_copy
 from utils import binary_to_boolean_type
-from utils.argument_types import at_least
 from utils.augmentations import BatchCompose, RandomCrop, RandomHorizontalFlip
 from utils.buffer import Buffer, fill_buffer, icarl_replay
-from utils.errors import UsageError
 
 
 class ICarl(RehearsalModel):

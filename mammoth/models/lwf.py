@@ -8,9 +8,9 @@ import torch
 from torch.nn import functional as F
 
 from datasets.utils.label_reduction import labelled_rows
+from engine.argument_types import at_least, positive
 from models.utils.continual_model import ContinualModel
 from models.utils.snapshots import frozen_copy
-from utils.argument_types import at_least, positive
 
 
 def distillation_loss(logits, old_logits, temperature):

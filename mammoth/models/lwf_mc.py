@@ -5,9 +5,9 @@ past one the probability that the network gave it before the task.
 """
 from torch.nn import functional as F
 
+from engine.argument_types import at_least
 from models.utils.continual_model import ContinualModel
 from models.utils.snapshots import frozen_copy
-from utils.argument_types import at_least
 
 
 class LwFMC(ContinualModel):

@@ -11,11 +11,11 @@ sums only and does not depend on the order of the samples.
 """
 import torch
 
+from engine.argument_types import at_least
+from engine.errors import RunError
 from models.utils.closed_form import ClosedFormModel
 from models.utils.positive_definite import solve_positive
 from utils.args import ArgumentParser
-from utils.argument_types import at_least
-from utils.errors import RunError
 
 RIDGES = [10.0 ** power for power in range(-4, 9)]
 

@@ -8,8 +8,8 @@ loss with its penalty, clipped.
 """
 from torch.nn.utils import clip_grad_value_
 
+from engine.argument_types import at_least, positive
 from models.utils.continual_model import ContinualModel
-from utils.argument_types import at_least, positive
 
 _CLIP = 1.0  # largest entry of a gradient: the published results are clipped so
 

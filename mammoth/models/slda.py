@@ -7,10 +7,10 @@ x x^T are kept instead: as small, and exactly the batch solution at any time.
 """
 import torch
 
+from engine.argument_types import positive_share
 from models.utils.closed_form import ClosedFormModel
 from models.utils.positive_definite import solve_positive
 from utils.args import ArgumentParser
-from utils.argument_types import positive_share
 
 
 class Slda(ClosedFormModel):

@@ -8,10 +8,10 @@ only, and classes that are still to come are held below the present ones by a ma
 import torch
 from torch.nn import functional as F
 
+from engine.argument_types import at_least, positive_share
 from models.rpc import simplex_vertices
 from models.utils.rehearsal import RehearsalModel
 from utils.args import ArgumentParser
-from utils.argument_types import at_least, positive_share
 from utils.batch_norm import bn_track_stats
 from utils.buffer import fill_buffer
 

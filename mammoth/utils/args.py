@@ -8,10 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from utils import binary_to_boolean_type as bool01
-from utils import custom_str_underscore as name_type
-from utils import field_with_aliases
-from utils.argument_types import (
+from engine.argument_types import (
     Range,
     at_least,
     finite,
@@ -24,7 +21,10 @@ from utils.argument_types import (
     share,
     whole,
 )
-from utils.errors import UsageError
+from engine.errors import UsageError
+from utils import binary_to_boolean_type as bool01
+from utils import custom_str_underscore as name_type
+from utils import field_with_aliases
 
 MODEL_CONFIGS = {"default": [], "base": [], "best": ["published"]}
 # argparse takes -1 for a value, but -1e9 and -inf for flags.

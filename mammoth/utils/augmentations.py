@@ -12,14 +12,14 @@ import torch.nn.functional as F
 from torch import nn
 
 import utils.torchvision_compat  # noqa: F401  (torchvision may be imported from here on)
-from utils.conf import warn_once
-from utils.cutmix import cutmix_data  # noqa: F401  (these two: upstream's files look here)
-from utils.image_pairs import (  # noqa: F401
+from engine.cutmix import cutmix_data  # noqa: F401  (these two: upstream's files look here)
+from engine.image_pairs import (  # noqa: F401
     CustomRandomCrop,
     CustomRandomHorizontalFlip,
     DoubleCompose,
     DoubleTransform,
 )
+from utils.conf import warn_once
 
 
 class BatchTransform:

@@ -4,7 +4,7 @@
     buffer.add_data(examples=x, labels=y)               # whole batches, in stream order
     x, y = buffer.get_data(32, transform=augment)       # rows drawn without replacement
 
-Which rows stay is decided by a strategy (`utils/buffer_strategies.py`). The buffer has a random
+Which rows stay is decided by a strategy (`engine/buffer_strategies.py`). The buffer has a random
 generator of its own: the method under test and its memory do not disturb each other's draws.
 """
 from argparse import Namespace
@@ -14,16 +14,16 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from utils.buffer_sampling import balanced_rows, rows_of_task
-from utils.buffer_storage import RowStorage
-from utils.buffer_strategies import (
+from engine.buffer_sampling import balanced_rows, rows_of_task
+from engine.buffer_storage import RowStorage
+from engine.buffer_strategies import (
     BalancoirSampling,
     ReservoirSampling,
     RingSampling,
     UnlimitedSampling,
 )
-from utils.errors import RunError, UsageError
-from utils.exemplars import fill_buffer, icarl_replay
+from engine.errors import RunError, UsageError
+from engine.exemplars import fill_buffer, icarl_replay
 
 __all__ = ["BalancoirSampling", "Buffer", "ReservoirSampling", "RingSampling",
            "UnlimitedSampling", "fill_buffer", "icarl_replay"]

@@ -18,12 +18,12 @@ from typing import Any
 
 import torch
 
-from utils.checkpoint_schema import fault, form
+from engine.checkpoint_schema import fault, form
+from engine.errors import UsageError
+from engine.files import atomic_write, with_checksum, without_checksum
+from engine.model_state import capture, decode, encode, restore
 from utils.conf import get_checkpoint_path, get_rng_state
-from utils.errors import UsageError
-from utils.files import atomic_write, with_checksum, without_checksum
 from utils.loggers import plain_args
-from utils.model_state import capture, decode, encode, restore
 
 _log = logging.getLogger("mammoth")
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 _PATHS = {"base": "./data/", "checkpoints": "./checkpoints/"}
 

@@ -4,7 +4,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 
 class CustomDP(nn.DataParallel):

@@ -4,7 +4,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from utils.files import append_line
+from engine.files import append_line
 
 _RUN = "conf_run"
 SETTING_LABELS = {"class-il": "Class-IL", "task-il": "Task-IL", "domain-il": "Domain-IL",

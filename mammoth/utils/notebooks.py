@@ -6,9 +6,9 @@
 """
 from typing import Any
 
+from engine.parsing import SettingsBuilder
 from main import initialize, parse_args
 from utils.checkpoints import load_checkpoint, restore_method, restoring
-from utils.parsing import SettingsBuilder
 
 
 def _words(model: str | None, dataset: str | None, args: dict[str, Any]) -> list[str]:

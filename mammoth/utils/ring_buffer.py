@@ -3,9 +3,9 @@ from typing import Any
 
 import torch
 
+from engine.buffer_strategies import RingSampling
+from engine.errors import RunError, UsageError
 from utils.buffer import Buffer
-from utils.buffer_strategies import RingSampling
-from utils.errors import RunError, UsageError
 
 
 class _PartOfTask(RingSampling):

@@ -6,7 +6,7 @@ from typing import Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, MultiStepLR
 
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 
 def get_scheduler(model: Any, args: Namespace, reload_optim: bool = True) -> LRScheduler | None:

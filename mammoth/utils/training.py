@@ -9,6 +9,15 @@ from typing import Any
 
 from tqdm import tqdm
 
+from engine.early_stopping import EarlyStopping
+from engine.errors import RunError, UsageError
+from engine.extensions import Extensions
+from engine.files import clear_leftovers, ensure_appendable, ensure_writable
+from engine.identity import run_key
+from engine.interrupts import Interrupted, StopRequest
+from engine.run_folder import RunFolder, peak_memory_mb, results_folder
+from engine.summary import close_run
+from engine.trackers import open_trackers
 from utils.checkpoints import (
     Position,
     Progress,
@@ -24,18 +33,9 @@ from utils.checkpoints import (
     stream_fields,
 )
 from utils.conf import get_checkpoint_path, set_rng_state
-from utils.early_stopping import EarlyStopping
-from utils.errors import RunError, UsageError
 from utils.evaluate import evaluate
-from utils.extensions import Extensions
-from utils.files import clear_leftovers, ensure_appendable, ensure_writable
-from utils.identity import run_key
-from utils.interrupts import Interrupted, StopRequest
 from utils.loggers import Logger, mean
-from utils.run_folder import RunFolder, peak_memory_mb, results_folder
 from utils.schedulers import get_scheduler
-from utils.summary import close_run
-from utils.trackers import open_trackers
 
 
 class Experiment:

@@ -3,6 +3,7 @@ import statistics
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from engine.tables import spread
 from experiments.identity import Key
 from experiments.measures import ACCURACY
 from experiments.run import Run
@@ -13,7 +14,6 @@ from experiments.tables.published import cell
 from experiments.tables.rows import benchmark, name
 from experiments.tables.sections import Book, Runs, section
 from experiments.tables.table import Table
-from utils.tables import spread
 
 _OBJECTIVES = ("none", "global", "task", "no_alpha", "no_beta")
 

@@ -27,7 +27,7 @@ _COST_IMAGES = 500
 
 
 class Recorder:
-    """The extension of a run; see the harness's `utils.extensions`.
+    """The extension of a run; see the harness's `engine.extensions`.
 
     Raises:
         an error of usage: there is no run folder to write into, or nothing to sample.

@@ -6,11 +6,11 @@ from types import ModuleType
 import pytest
 from report_fixture import write_run
 
+from engine import plugins
 from experiments import contributions, measures
 from experiments.commands.report import main
 from experiments.report import figure
 from experiments.tables.page import all_sections
-from utils import plugins
 
 ROOT = Path(__file__).resolve().parents[2]
 # What another plugin takes for a measure with a figure: this file, and its hook.

@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 
 from datasets import REGISTRY as DATASETS
+from engine.argument_types import Range
+from engine.errors import UsageError
+from engine.parsing import SettingsBuilder
+from engine.plugins import load_plugins
 from models import REGISTRY as MODELS
-from utils.argument_types import Range
-from utils.errors import UsageError
-from utils.parsing import SettingsBuilder
-from utils.plugins import load_plugins
 
 WHOLE = ("0", "1", "2", "3", "7", "-1", "-0", "1.5", "1e3", "", "x", "١", "0x10", "1_0", "nan",
          str(10**12), str(2**63), str(2**64), "9" * 30, "-" + "9" * 30, "9" * 5000)

@@ -5,13 +5,13 @@ import pytest
 
 from backbone import REGISTRY as BACKBONES
 from datasets import REGISTRY as DATASETS
+from engine.argument_types import Range, at_least, finite, folder, plain_name, positive_int, share
+from engine.errors import UsageError
+from engine.parsing import general_parser
+from engine.plugins import load_plugins
 from main import parse_args
 from models import REGISTRY as MODELS
 from utils.args import ArgumentParser
-from utils.argument_types import Range, at_least, finite, folder, plain_name, positive_int, share
-from utils.errors import UsageError
-from utils.parsing import general_parser
-from utils.plugins import load_plugins
 
 ON = ["--dataset", "seq-digits", "--seed", "0"]
 NPCL = ["--model", "npcl", *ON, "--buffer_size", "20"]

@@ -14,10 +14,10 @@ from asking.abstaining import Curve, judge
 from asking.images import prepare
 from datasets.utils.digits import load_digits
 from datasets.utils.image_files import Shape
+from engine.errors import UsageError
+from engine.model_state import capture
 from experiments.commands.ask import main as command
-from utils.errors import UsageError
 from utils.evaluate import evaluate
-from utils.model_state import capture
 
 SHORT = {"npcl": ("--buffer_size", 60, "--n_global", 4), "er": ("--buffer_size", 60), "sgd": (),
          "slda": (), "icarl": ("--buffer_size", 60)}

@@ -17,8 +17,8 @@ from backbone import (
 from backbone.MNISTMLP import BaseMNISTMLP, mnistmlp
 from backbone.ResNet32 import resnet32
 from backbone.ResNetBlock import BasicBlock, ResNet, reduced_resnet18, resnet18, resnet34
+from engine.errors import RunError, UsageError
 from utils.batch_norm import bn_track_stats
-from utils.errors import RunError, UsageError
 
 SMALL = {"mnistmlp": lambda: mnistmlp(7, mlp_hidden_size=12, input_size=3 * 64),
          "resnet18": lambda: resnet18(7, num_filters=4),

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from utils.bounded import Unreadable, read_json, read_text, read_yaml_value
-from utils.config import read_yaml
-from utils.errors import UsageError
+from engine.bounded import Unreadable, read_json, read_text, read_yaml_value
+from engine.config import read_yaml
+from engine.errors import UsageError
 
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
     f"{c}: &{c} [{','.join(['*' + p] * 9)}]\n" for p, c in zip("abcdefgh", "bcdefghi", strict=True))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from engine.errors import RunError, UsageError
 from utils.buffer import Buffer
-from utils.errors import RunError, UsageError
 from utils.ring_buffer import RingBuffer
 
 STRATEGIES = ["reservoir", "ring", "balancoir", "unlimited"]

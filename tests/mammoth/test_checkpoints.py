@@ -7,9 +7,9 @@ import pytest
 import torch
 from runs import experiment
 
+from engine.errors import UsageError
+from engine.model_state import capture, restore
 from utils.checkpoints import load_checkpoint, newest_checkpoint
-from utils.errors import UsageError
-from utils.model_state import capture, restore
 
 ER = ("--model", "der", "--dataset", "seq-digits", "--buffer_size", 30, "--n_epochs", 2)
 

@@ -6,9 +6,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 
 import main
+from engine.errors import UsageError
 from models.ranpac import RIDGES, best_ridge, validation_errors
 from models.utils.closed_form import UNSEEN
-from utils.errors import UsageError
 
 METHODS = ["ncm", "slda", "ranpac"]
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from runs import experiment
 
+from engine.errors import UsageError
 from main import initialize, parse_args
-from utils.errors import UsageError
 from utils.training import Experiment
 
 WRONG = (None, "text", -3, 2.5, [], {}, [[1]], torch.zeros(2, 3))

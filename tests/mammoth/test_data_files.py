@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from datasets.utils import cifar, files, idx, tiny_imagenet
+from engine.errors import UsageError
 from utils.conf import base_path
-from utils.errors import UsageError
 
 
 @pytest.fixture

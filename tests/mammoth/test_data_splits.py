@@ -13,8 +13,8 @@ from datasets.utils.class_order import fix_class_names_order
 from datasets.utils.continual_dataset import ContinualDataset, store_masked_loaders
 from datasets.utils.label_noise import build_noisy_labels, noisy_labels
 from datasets.utils.validation import get_validation_indexes
+from engine.errors import UsageError
 from utils.conf import base_path
-from utils.errors import UsageError
 
 from torchvision import transforms  # isort: skip
 

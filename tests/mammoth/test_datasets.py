@@ -10,9 +10,9 @@ import datasets
 from datasets.mnist_360 import evaluation_stream, mix_sizes, training_stream
 from datasets.utils import DEFAULT_ARGS, default_args, set_default_from_args
 from datasets.utils.continual_dataset import ContinualDataset
+from engine.config import dataset_settings
+from engine.errors import UsageError
 from utils.conf import base_path
-from utils.config import dataset_settings
-from utils.errors import UsageError
 
 DOMAIN_IL = ["perm-digits", "rot-digits"]
 

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from runs import experiment
 
+from engine.debug_mode import BATCHES, TEST_SAMPLES, few_rows
 from main import parse_args
-from utils.debug_mode import BATCHES, TEST_SAMPLES, few_rows
 
 CIFAR = ["--model", "npcl", "--dataset", "seq-cifar10", "--buffer_size", "200", "--seed", "0"]
 

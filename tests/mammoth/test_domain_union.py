@@ -10,8 +10,8 @@ from datasets.transforms.permutation import FixedPermutation
 from datasets.utils import default_args
 from datasets.utils.digits import load_digits
 from datasets.utils.domain_union import DomainUnion
+from engine.errors import UsageError
 from main import parse_args
-from utils.errors import UsageError
 
 DOMAINS = ["perm-digits", "rot-digits"]
 VARIANTS = [{}, {"validation": 20}, {"label_perc": 0.5}, {"custom_task_order": "4,2,0,1,3"},
@@ -109,7 +109,7 @@ def test_joint_domains_from_the_command_line(tmp_path, words):
 
 
 def test_early_stopping_looks_at_all_domains(tmp_path, monkeypatch):
-    from utils import early_stopping
+    from engine import early_stopping
 
     seen = []
     real = early_stopping.evaluate

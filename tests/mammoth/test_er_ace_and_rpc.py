@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 import main
+from engine.errors import UsageError
 from models.er_ace import CosineClassifier
 from models.rpc import simplex_vertices
-from utils.errors import UsageError
 from utils.training import train
 
 

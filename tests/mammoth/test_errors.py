@@ -10,7 +10,7 @@ import pytest
 from runs import command, environment
 
 import main
-from utils.errors import RunError, UsageError, keep_tracebacks_in, sentence_and_code
+from engine.errors import RunError, UsageError, keep_tracebacks_in, sentence_and_code
 
 WORDS = ["--model", "sgd", "--dataset", "seq-digits", "--seed", "0", "--non_verbose", "1"]
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from runs import MAIN, experiment
 
+from engine import plugins
+from engine.errors import RunError, UsageError
 from main import parse_args
-from utils import plugins
-from utils.errors import RunError, UsageError
 
 TOY = """
 import sys

@@ -14,10 +14,10 @@ from datasets import get_dataset, get_dataset_names
 from datasets.utils.digits import load_digits
 from datasets.utils.features import cache
 from datasets.utils.features.network import NetworkSpec
+from engine.errors import UsageError
+from engine.plugins import load_plugins
 from models import REGISTRY
 from utils.conf import base_path
-from utils.errors import UsageError
-from utils.plugins import load_plugins
 from utils.training import Experiment
 
 # Four features of the four images of `pattern`, at 96 pixels.

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from utils import files
-from utils.errors import RunError, UsageError
+from engine import files
+from engine.errors import RunError, UsageError
 
 
 def test_failed_write_keeps_the_old_file_and_leaves_no_rubbish(tmp_path, monkeypatch):

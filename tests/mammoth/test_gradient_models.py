@@ -11,8 +11,8 @@ from runs import experiment
 from scipy.optimize import nnls
 from torch.nn import functional as F
 
+from engine.errors import UsageError
 from models import agem, gem
-from utils.errors import UsageError
 
 RIDGE = 1e-3
 

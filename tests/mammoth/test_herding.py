@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset
 
 from backbone.MNISTMLP import mnistmlp
+from engine.errors import UsageError
 from models.utils.herding import herding_order
 from utils.buffer import Buffer, fill_buffer, icarl_replay
-from utils.errors import UsageError
 
 
 def slow_herding(features, count):

@@ -4,9 +4,8 @@ from argparse import Namespace
 import pytest
 import torch
 
-from main import parse_args
-from utils import identity, plugins
-from utils.identity import (
+from engine import identity, plugins
+from engine.identity import (
     TABLE,
     Role,
     canonical,
@@ -17,7 +16,8 @@ from utils.identity import (
     run_key,
     same_experiment,
 )
-from utils.parsing import general_parser
+from engine.parsing import general_parser
+from main import parse_args
 
 ER = ["--model", "er", "--dataset", "seq-digits", "--buffer_size", "20", "--seed", "1"]
 

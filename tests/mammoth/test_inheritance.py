@@ -3,9 +3,9 @@ import pytest
 import torch
 from runs import experiment
 
+from engine.errors import UsageError
 from main import parse_args, run
 from models.er import Er
-from utils.errors import UsageError
 from utils.notebooks import load_runner
 
 PERM = ("--model", "er", "--dataset", "perm-digits", "--buffer_size", 30, "--n_epochs", 1,

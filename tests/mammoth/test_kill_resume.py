@@ -16,10 +16,10 @@ import torch
 from runs import command, environment, result_of, run_main
 
 import utils.training  # noqa: F401  (before the first fork)
+from engine.plugins import load_plugins
 from main import initialize, parse_args, run
 from models import REGISTRY
 from utils.args import ArgumentParser
-from utils.plugins import load_plugins
 
 MEASURED = ("accuracy", "accuracy_matrix", "transfer", "seed", "n_parameters")
 KILLS = 5  # of each method in the slow suite

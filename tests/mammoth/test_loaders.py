@@ -14,7 +14,7 @@ from datasets.utils.images import ImageDataset
 from datasets.utils.loaders import TensorLoader
 from datasets.utils.seeds import torch_generator
 from datasets.utils.wrapper import MammothDatasetWrapper
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 from torchvision import transforms  # isort: skip
 from torchvision.transforms import functional as TF  # isort: skip

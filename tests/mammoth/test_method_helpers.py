@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.optim import SGD
 
+from engine.errors import UsageError
 from utils.augmentations import (
     CustomRandomCrop,
     CustomRandomHorizontalFlip,
@@ -19,7 +20,6 @@ from utils.autoaugment import CIFAR10Policy
 from utils.bmm import BetaMixture1D
 from utils.conditional_bn import ConditionalBatchNorm1d, ConditionalBatchNorm2d
 from utils.distributed import CustomDP, make_dp
-from utils.errors import UsageError
 from utils.kornia_utils import KorniaMultiAug, to_kornia_transform
 from utils.mixup import mixup
 from utils.schedulers import CosineSchedule, CosineSchedulerWithLinearWarmup

@@ -15,13 +15,13 @@ import pytest
 import torch
 
 import main
+from engine.config import method_layers, model_config_path
+from engine.interrupts import Interrupted
+from engine.model_state import capture, restore
+from engine.plugins import load_plugins
+from engine.settings import Query, fold
 from models import REGISTRY
 from utils.args import ArgumentParser
-from utils.config import method_layers, model_config_path
-from utils.interrupts import Interrupted
-from utils.model_state import capture, restore
-from utils.plugins import load_plugins
-from utils.settings import Query, fold
 from utils.training import Experiment
 
 BENCHMARKS = {"class-il": "seq-digits", "task-il": "seq-digits", "domain-il": "perm-digits",

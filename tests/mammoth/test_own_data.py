@@ -10,8 +10,8 @@ from runs import experiment
 from asking import load_model
 from datasets.utils.digits import load_digits
 from datasets.utils.own_data import class_tasks
+from engine.errors import UsageError
 from main import initialize, parse_args
-from utils.errors import UsageError
 
 NAMES = ["zero", "one", "two", "three", "four", "five"]
 

@@ -1,9 +1,9 @@
 """Where each value of a run comes from."""
 import pytest
 
+from engine.errors import UsageError
 from main import parse_args
 from utils.args import check_no_duplicates
-from utils.errors import UsageError
 
 ER = ["--model", "er", "--dataset", "seq-cifar10", "--buffer_size", "200"]
 
@@ -116,10 +116,10 @@ def test_yaml_with_an_unknown_argument_is_an_error(tmp_path, monkeypatch):
 
 def test_every_shipped_yaml_names_only_arguments_that_exist():
     from datasets import REGISTRY as DATASETS
+    from engine.config import model_config_path, read_yaml
+    from engine.plugins import load_plugins
+    from engine.settings import file_chain
     from models import REGISTRY as MODELS
-    from utils.config import model_config_path, read_yaml
-    from utils.plugins import load_plugins
-    from utils.settings import file_chain
 
     load_plugins()
     checked = 0

@@ -6,8 +6,8 @@ import sys
 import pytest
 from runs import MAIN
 
-from utils import plugins
-from utils.errors import UsageError
+from engine import plugins
+from engine.errors import UsageError
 
 MODEL = """
 from models import register_model

@@ -1,9 +1,9 @@
 """What cannot train anything is refused before it starts."""
 import pytest
 
+from engine.errors import UsageError
 from main import initialize, parse_args
 from utils.conf import get_device
-from utils.errors import UsageError
 
 SGD = ["--model", "sgd", "--dataset", "seq-digits", "--seed", "0"]
 CIFAR = ["--model", "sgd", "--dataset", "seq-cifar10", "--seed", "0"]

@@ -6,8 +6,8 @@ from typing import Literal
 
 import pytest
 
-from utils.errors import UsageError
-from utils.registry import Registry, parsable_args
+from engine.errors import UsageError
+from engine.registry import Registry, parsable_args
 
 MAMMOTH = Path(__file__).resolve().parents[2] / "mammoth"
 
@@ -98,7 +98,7 @@ def test_importing_a_registry_loads_neither_torch_nor_methods(package):
 
 
 def test_help_of_parameters_comes_from_the_docstring_also_of_a_base_class():
-    from utils.registry import parsable_args
+    from engine.registry import parsable_args
 
     class Base:
         """A thing.

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from runs import MAIN, experiment
 
-import utils.summary
+import engine.run_folder
+import engine.summary
+import utils.loggers
+from engine import files, locks
+from engine.errors import RunError, UsageError
 from main import parse_args, run
-from utils import files, locks
-from utils.errors import RunError, UsageError
 
 SGD = ("--model", "sgd", "--dataset", "seq-digits", "--n_epochs", 1, "--stop_after", 1)
 
@@ -49,8 +51,8 @@ def test_each_finished_run_stands_in_the_logs_once_whatever_was_killed_when(
         return wrapped
 
     monkeypatch.setattr(utils.loggers, "append_line", killing(files.append_line))
-    monkeypatch.setattr(utils.run_folder.RunFolder, "finish",
-                        killing(utils.run_folder.RunFolder.finish))
+    monkeypatch.setattr(engine.run_folder.RunFolder, "finish",
+                        killing(engine.run_folder.RunFolder.finish))
     with pytest.raises(Killed):
         run(parse_args(words(tmp_path, "--resume")))
     monkeypatch.undo()
@@ -97,7 +99,7 @@ def test_short_writes_are_continued_and_failed_ones_taken_back(tmp_path, monkeyp
 
 def test_one_process_at_a_time_resumes_a_run(tmp_path):
     args = parse_args(words(tmp_path, "--resume"))
-    with utils.run_folder.only_process(args, args.conf_key), \
+    with engine.run_folder.only_process(args, args.conf_key), \
             pytest.raises(UsageError, match=rf"made already \(process {os.getpid()} on"):
         run(args)
     run(parse_args(words(tmp_path, "--resume")))
@@ -123,7 +125,7 @@ def test_a_live_runs_folder_is_not_entered_by_another_process(tmp_path):
 
 
 def test_a_killed_owner_leaves_no_lock(tmp_path):
-    script = ("import os, sys; from pathlib import Path; from utils.locks import Lock; "
+    script = ("import os, sys; from pathlib import Path; from engine.locks import Lock; "
               f"Lock.take(Path({str(tmp_path / 'x.lock')!r})); os.kill(os.getpid(), 9)")
     done = subprocess.run([sys.executable, "-c", script], cwd=MAIN.parent)
     assert done.returncode == -signal.SIGKILL

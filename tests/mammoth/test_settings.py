@@ -7,11 +7,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.config import read_yaml
+from engine.errors import UsageError
+from engine.plugins import load_plugins
+from engine.settings import Layer, Query, SettingsError, file_layers, fold
 from main import parse_args
-from utils.config import read_yaml
-from utils.errors import UsageError
-from utils.plugins import load_plugins
-from utils.settings import Layer, Query, SettingsError, file_layers, fold
 
 NPCL = ["--model", "npcl", "--dataset", "seq-digits", "--buffer_size", "200", "--seed", "1"]
 
@@ -119,7 +119,7 @@ def test_a_changed_yaml_value_is_another_run_for_the_neural_processes_too(folder
 
 
 def test_a_changed_variant_is_another_run(tmp_path, monkeypatch):
-    from utils import config
+    from engine import config
 
     words = ["--model", "er", "--dataset", "perm-mnist", "--buffer_size", "200", "--seed", "1",
              "--dataset_config", "some"]

@@ -1,5 +1,5 @@
 """Tables that people read."""
-from utils.tables import aligned, spread
+from engine.tables import aligned, spread
 
 
 def test_spread_is_mean_and_sample_deviation():

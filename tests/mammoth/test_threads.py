@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from backbone import get_backbone_class
+from engine import threads
+from engine.errors import UsageError
 from main import parse_args
-from utils import threads
-from utils.errors import UsageError
 
 
 @pytest.mark.parametrize(("name", "shape", "batch", "shared"), [

@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 
 from datasets.utils import tiny_imagenet, tiny_imagenet_official
+from engine.errors import UsageError
 from utils.conf import base_path
-from utils.errors import UsageError
 
 CLASSES = ["n03", "n01", "n02"]  # the order of wnids.txt, not the alphabet's
 

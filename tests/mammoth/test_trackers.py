@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from runs import experiment
 
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 ER = ("--model", "er", "--dataset", "seq-digits", "--buffer_size", 20, "--n_epochs", 1,
       "--stop_after", 2)

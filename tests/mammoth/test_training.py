@@ -6,8 +6,8 @@ import pytest
 import torch
 from runs import experiment
 
+from engine.errors import RunError
 from models.sgd import Sgd
-from utils.errors import RunError
 
 SGD = ("--model", "sgd", "--dataset", "seq-digits")
 

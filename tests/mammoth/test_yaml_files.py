@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from engine.config import ROOT, read_yaml
+from engine.errors import UsageError
+from engine.plugins import load_plugins
 from main import parse_args
 from models import get_model_class
-from utils.config import ROOT, read_yaml
-from utils.errors import UsageError
-from utils.plugins import load_plugins
 
 LAUGHS = "a0: &a0 [1, 1]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 4)}]\n" for i in range(1, 40))
@@ -94,7 +94,7 @@ def with_junk(content: dict, chance: random.Random) -> dict:
 
 @pytest.mark.parametrize("model", ["derpp", "npcl", "npcl_plus"])
 def test_settings_with_a_wrong_piece_are_taken_or_refused(tmp_path, monkeypatch, model):
-    from utils.config import model_config_path
+    from engine.config import model_config_path
 
     load_plugins()
     kind = get_model_class(model)

@@ -219,13 +219,13 @@ def test_joint_has_one_head_and_multitask_one_a_task(tmp_path):
 
 
 def test_multitask_without_joint_is_refused(tmp_path):
-    from utils.errors import UsageError
+    from engine.errors import UsageError
     with pytest.raises(UsageError, match="--joint 1"):
         build(tmp_path, "npcl", "seq-digits", 60, "--multitask", 1)
 
 
 def test_a_loss_that_is_not_finite_is_named_and_leaves_the_weights(tmp_path):
-    from utils.errors import RunError
+    from engine.errors import RunError
     run = build(tmp_path)
     with torch.no_grad():
         run.model.net.latent.task_latent.psi.from_summary.bias.fill_(float("nan"))

@@ -4,9 +4,9 @@ import torch
 from runs import experiment
 from torch import nn
 
+from engine.errors import UsageError
 from npcl_plugin import terms
 from npcl_plugin.slow_weights import SlowWeights
-from utils.errors import UsageError
 
 
 class Network(nn.Module):

@@ -14,8 +14,8 @@ from datasets.utils.image_files import (
 )
 from datasets.utils.npz import read_npz, wrong
 from datasets.utils.own_data import Samples
-from utils.errors import UsageError
-from utils.identity import file_digest
+from engine.errors import UsageError
+from engine.identity import file_digest
 
 _NEEDED = ("train_x", "train_y")
 _OPTIONAL = ("test_x", "test_y", "class_names")

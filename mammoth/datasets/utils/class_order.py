@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from datasets.utils.seeds import data_seed
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 
 def parse_order(text: str, count: int, argument: str) -> list[int]:

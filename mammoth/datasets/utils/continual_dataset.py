@@ -12,7 +12,7 @@ from datasets.utils.masking import store_masked_loaders
 from datasets.utils.seeds import data_seed
 from datasets.utils.variants import set_class_fields
 from datasets.utils.wrapper import MammothDatasetWrapper
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 __all__ = ["ContinualDataset", "MammothDatasetWrapper", "fix_class_names_order",
            "store_masked_loaders"]

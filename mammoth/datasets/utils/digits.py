@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 _TEST_SHARE = 0.2
 _SPLIT_SEED = 0  # the split is part of the benchmark, not of a run

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
 
+from engine.errors import UsageError
 from utils.conf import base_path
-from utils.errors import UsageError
 
 _CONNECT_SECONDS = 10
 

@@ -15,7 +15,7 @@ from datasets.utils.image_files import (
     to_pixels,
 )
 from datasets.utils.own_data import Samples
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 _SPLITS = ("train", "test")
 _LARGEST = 64  # pixels on a side that images are reduced to where nobody says another size

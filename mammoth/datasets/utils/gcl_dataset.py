@@ -2,7 +2,7 @@
 from argparse import Namespace
 
 from datasets.utils.continual_dataset import ContinualDataset
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 
 class GCLDataset(ContinualDataset):

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from engine.errors import UsageError
 from utils.conf import machine_memory
-from utils.errors import UsageError
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
 _LARGEST_SIDE = 20_000

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from datasets.utils.seeds import data_seed, numpy_rng
+from engine.errors import RunError, UsageError
+from engine.files import atomic_write
 from utils.conf import base_path, warn_once
-from utils.errors import RunError, UsageError
-from utils.files import atomic_write
 
 _NOISE_STREAM = 7919  # keeps these draws apart from the other ones that start at the seed
 

@@ -12,9 +12,9 @@ from datasets.utils.loaders import TensorLoader
 from datasets.utils.seeds import data_seed, numpy_rng, torch_generator
 from datasets.utils.validation import get_validation_indexes, validation_fraction
 from datasets.utils.wrapper import MammothDatasetWrapper
+from engine.debug_mode import few_rows
+from engine.errors import UsageError
 from utils.conf import create_seeded_dataloader
-from utils.debug_mode import few_rows
-from utils.errors import UsageError
 
 if TYPE_CHECKING:
     from datasets.utils.continual_dataset import ContinualDataset

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.errors import UsageError
 from utils.conf import machine_memory
-from utils.errors import UsageError
 
 
 def wrong(path: Path, what: str) -> UsageError:

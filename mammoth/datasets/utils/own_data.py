@@ -16,8 +16,8 @@ import torch
 
 from datasets.utils.builtin import ColourDataset
 from datasets.utils.image_files import Shape
-from utils.argument_types import PositiveInt
-from utils.errors import UsageError
+from engine.argument_types import PositiveInt
+from engine.errors import UsageError
 
 _TEST_SHARE = 0.2
 _SPLIT_SEED = 0  # the split is part of the benchmark, not of a run
@@ -111,7 +111,7 @@ def class_tasks(names: Sequence[str], per_task: int | None,
 
 
 def _tasks_in(file: Path, names: Sequence[str]) -> list[list[str]]:
-    from utils.bounded import Unreadable, read_yaml_value
+    from engine.bounded import Unreadable, read_yaml_value
 
     try:
         content = read_yaml_value(file)

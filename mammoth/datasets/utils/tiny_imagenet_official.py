@@ -17,8 +17,8 @@ import numpy as np
 from tqdm import tqdm
 
 from datasets.utils.files import damaged
+from engine.errors import RunError, UsageError
 from utils.conf import base_path
-from utils.errors import RunError, UsageError
 
 NAME = "tiny-imagenet-200"
 CLASSES, IMAGES_PER_CLASS, VALIDATION_IMAGES = 200, 500, 10_000

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 
 def validation_fraction(validation: float | None) -> float:

@@ -1,7 +1,7 @@
 """Benchmark variants from YAML: `--dataset_config online` and the like."""
 from typing import Any
 
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 _ABSENT = object()
 

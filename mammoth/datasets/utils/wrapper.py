@@ -5,7 +5,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 
 class MammothDatasetWrapper(Dataset):

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from engine.debug_mode import BATCHES
+from engine.errors import UsageError
 from utils.args import ArgumentParser
 from utils.augmentations import to_batch_transform
 from utils.conf import get_device, warn_once
-from utils.debug_mode import BATCHES
-from utils.errors import UsageError
 from utils.evaluate import evaluation_mode
 
 

@@ -1,7 +1,7 @@
 """Solving with a Gram or covariance matrix, which is positive definite but for rounding."""
 import torch
 
-from utils.errors import RunError
+from engine.errors import RunError
 
 
 def solve_positive(matrix: torch.Tensor, right: torch.Tensor, remedy: str) -> torch.Tensor:

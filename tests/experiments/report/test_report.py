@@ -250,8 +250,8 @@ def test_figures_are_files_with_the_papers_numbers(tmp_path):
 
 
 def test_figures_as_pdf(tmp_path):
+    from engine.errors import UsageError
     from experiments.report import files as report_files
-    from utils.errors import UsageError
     try:
         report_files.pdf_writer()
     except UsageError as error:
@@ -263,8 +263,8 @@ def test_figures_as_pdf(tmp_path):
 
 
 def test_pdf_without_cairosvg_is_one_sentence(tmp_path, monkeypatch):
+    from engine.errors import UsageError
     from experiments.report import files as report_files
-    from utils.errors import UsageError
     monkeypatch.setitem(sys.modules, "cairosvg", None)
     with pytest.raises(UsageError, match="extra `figures`"):
         report_files.write_figures([], tmp_path, "pdf")

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.errors import UsageError
 from experiments.command_line import from_words, to_words
 from experiments.paths import ROOT
 from experiments.sweeps.grid import combinations, label, plan, read_grid, shorten_labels
 from experiments.sweeps.specification import Folders, RunSpec, check
-from utils.errors import UsageError
 
 NUMBERS = st.integers(-2 ** 63, 2 ** 63)
 

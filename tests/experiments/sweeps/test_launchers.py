@@ -24,12 +24,12 @@ from sweep_process import (
     write_grid,
 )
 
+from engine.errors import UsageError
 from experiments.sweeps import slurm as on_slurm
 from experiments.sweeps.display import Display
 from experiments.sweeps.execution import Care
 from experiments.sweeps.ray import check_reachable
 from experiments.sweeps.specification import Folders, RunSpec
-from utils.errors import UsageError
 
 SHORT = {"dataset": "seq-digits", "model": ["er", "sgd"], "buffer_size?": 50, "n_epochs": 1,
          "seed": 0}

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import pytest
 from sweep_process import ROOT
 
+from engine.errors import RunError
+from engine.progress_file import ProgressFile
 from experiments.run import Run
 from experiments.sweeps.claims import Claim
 from experiments.sweeps.display import Display, duration, ending_line, running_line
@@ -27,8 +29,6 @@ from experiments.sweeps.execution import (
 from experiments.sweeps.grid import plan
 from experiments.sweeps.specification import Folders, RunSpec, check
 from utils.checkpoints import Position
-from utils.errors import RunError
-from utils.progress_file import ProgressFile
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import torch
 from nets import network
 from runs import experiment, run_main
 
+from engine.errors import UsageError
+from engine.run_folder import finished_result
 from main import _find_checkpoint, initialize, parse_args
 from npcl_plugin.uncertainty import cost
 from npcl_plugin.uncertainty.__main__ import main as measure_again
 from npcl_plugin.uncertainty.files import load_arrays
-from utils.errors import UsageError
-from utils.run_folder import finished_result
 from utils.training import Experiment, Interrupted
 
 SMALL = ("--buffer_size", 40, "--n_epochs", 1, "--stop_after", 3, "--seed", 5)

@@ -2,8 +2,8 @@
 from argparse import Namespace
 from pathlib import Path
 
-from utils.errors import UsageError
-from utils.identity import file_digest
+from engine.errors import UsageError
+from engine.identity import file_digest
 
 
 def features_identity(args: Namespace) -> str:

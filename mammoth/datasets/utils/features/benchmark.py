@@ -8,7 +8,7 @@ import torch
 from datasets.utils.builtin import InMemoryDataset
 from datasets.utils.features.cache import features_of
 from datasets.utils.features.network import network_spec
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 
 class FeatureBenchmark:

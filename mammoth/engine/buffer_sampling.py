@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 if TYPE_CHECKING:
     from utils.buffer import Buffer

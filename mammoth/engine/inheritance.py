@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from utils.checkpoint_schema import is_file_name
-from utils.errors import UsageError
-from utils.identity import Role, differences, file_digest, role
+from engine.checkpoint_schema import is_file_name
+from engine.errors import UsageError
+from engine.identity import Role, differences, file_digest, role
 
 _NEVER = {Role.PLACE, Role.PROCESS, Role.BOOKKEEPING}
 _BUILT_FROM = ("model", "dataset", "backbone", "dataset_config")

@@ -19,10 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from utils.bounded import read_json
-from utils.checkpoint_schema import is_file_name
-from utils.errors import UsageError, keep_tracebacks_in
-from utils.files import (
+from engine.bounded import read_json
+from engine.checkpoint_schema import is_file_name
+from engine.errors import UsageError, keep_tracebacks_in
+from engine.files import (
     LOCK_NAME,
     append_line,
     atomic_write,
@@ -31,7 +31,7 @@ from utils.files import (
     ensure_writable,
     write_json,
 )
-from utils.locks import Lock, owner
+from engine.locks import Lock, owner
 from utils.loggers import plain_args
 
 DRAWN = "drawn at random"  # where a seed comes from that nobody gave

@@ -20,6 +20,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.argument_rules import refuse_incompatible
+from engine.config import dataset_settings, method_layers, model_config_path
+from engine.errors import UsageError
+from engine.plugins import add_plugin_arguments
+from engine.settings import Layer, Query, fold
 from utils import binary_to_boolean_type as bool01
 from utils.args import (
     ArgumentParser,
@@ -31,12 +36,7 @@ from utils.args import (
     check_no_duplicates,
     given_on_command_line,
 )
-from utils.argument_rules import refuse_incompatible
-from utils.config import dataset_settings, method_layers, model_config_path
-from utils.errors import UsageError
 from utils.loggers import plain_args
-from utils.plugins import add_plugin_arguments
-from utils.settings import Layer, Query, fold
 
 COMMAND_LINE = "command line"
 _MISSING_HINTS = {
@@ -88,7 +88,7 @@ class SettingsBuilder:
 
     Args:
         cmd: the words after `main.py`.
-        checkpoint_args: what is taken over from a checkpoint (`utils.inheritance`).
+        checkpoint_args: what is taken over from a checkpoint (`engine.inheritance`).
     """
 
     def __init__(self, cmd: Sequence[str], checkpoint_args: dict[str, Any] | None = None) -> None:

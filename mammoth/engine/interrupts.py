@@ -2,7 +2,7 @@
 import signal
 from typing import Any
 
-from utils.errors import RunError
+from engine.errors import RunError
 
 
 class Interrupted(RunError):

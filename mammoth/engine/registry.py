@@ -14,8 +14,8 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from utils.errors import UsageError
-from utils.settings import dashed
+from engine.errors import UsageError
+from engine.settings import dashed
 
 _CLASS_NAME = re.compile(r"^[ \t]+NAME(?:\s*:\s*\w+)?\s*=\s*['\"]([\w\- ]+)['\"]", re.MULTILINE)
 

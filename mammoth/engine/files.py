@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from utils.errors import RunError, UsageError
-from utils.locks import is_at, lock_file
+from engine.errors import RunError, UsageError
+from engine.locks import is_at, lock_file
 
 _MARK = b"\nmammoth-sha256:"
 LOCK_NAME = ".lock"

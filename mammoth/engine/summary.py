@@ -3,9 +3,9 @@ import copy
 import time
 from typing import Any
 
+from engine.run_folder import peak_memory_mb, results_folder, versions
 from utils.loggers import mean, plain_args, print_accuracies, print_transfer
 from utils.metrics import backward_transfer, forgetting, forward_transfer
-from utils.run_folder import peak_memory_mb, results_folder, versions
 
 
 def close_run(experiment: Any) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from engine.plugins import add_plugin_arguments
 from utils.args import ArgumentParser, add_management_args
 from utils.loggers import literal
-from utils.plugins import add_plugin_arguments
 
 
 class Role(Enum):

@@ -5,7 +5,7 @@ without importing torch, by `models.REGISTRY.declare("name", "package.module")`.
 also bring its own settings: a folder `config/` beside the module that defines the model.
 The project's own `setup.cfg` is read too, so a checkout works without being installed.
 
-The module may extend every run, of any model, by two functions (see `utils.extensions`):
+The module may extend every run, of any model, by two functions (see `engine.extensions`):
 `add_arguments(parser)` and `extend(args)`. It may name modules that its runs import late and long
 in `IMPORTS`; sweeps import them once for all runs.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 GROUP = "mammoth.plugins"
 _CHECKOUT = Path(__file__).resolve().parents[2]

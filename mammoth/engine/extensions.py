@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from engine.errors import RunError
+from engine.plugins import loaded_plugins
 from utils.conf import get_rng_state, set_rng_state
-from utils.errors import RunError
 from utils.evaluate import evaluation_mode
-from utils.plugins import loaded_plugins
 
 
 class Extensions:

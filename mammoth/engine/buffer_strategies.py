@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from utils.errors import UsageError
+from engine.errors import UsageError
 
 if TYPE_CHECKING:
     from utils.buffer import Buffer

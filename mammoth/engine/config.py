@@ -1,12 +1,12 @@
 """Where settings are kept: a YAML file per method, and one per variant of a benchmark.
 
-`utils.settings` says what a method's file may hold.
+`engine.settings` says what a method's file may hold.
 """
 from pathlib import Path
 from typing import Any
 
-from utils.errors import UsageError
-from utils.settings import Layer, Query, SettingsError, dashed, file_layers
+from engine.errors import UsageError
+from engine.settings import Layer, Query, SettingsError, dashed, file_layers
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -17,7 +17,7 @@ def read_yaml(path: Path) -> dict[Any, Any]:
     Raises:
         UsageError: the file is no YAML mapping.
     """
-    from utils.bounded import Unreadable, read_yaml_value
+    from engine.bounded import Unreadable, read_yaml_value
 
     try:
         content = read_yaml_value(path)

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from utils.buffer_strategies import STRATEGIES, ReservoirSampling, strategy_name
-from utils.errors import UsageError
+from engine.buffer_strategies import STRATEGIES, ReservoirSampling, strategy_name
+from engine.errors import UsageError
 
 ATTRIBUTES = ("examples", "labels", "logits", "task_labels", "true_labels")
 UNLIMITED = int(1e9)

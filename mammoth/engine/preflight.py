@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from engine.errors import UsageError
 from utils.conf import machine_memory
-from utils.errors import UsageError
 from utils.evaluate import evaluation_mode
 
 _NUMBER = 4  # bytes
