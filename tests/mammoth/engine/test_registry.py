@@ -9,7 +9,7 @@ import pytest
 from engine.errors import UsageError
 from engine.registry import Registry, parsable_args
 
-MAMMOTH = Path(__file__).resolve().parents[2] / "mammoth"
+MAMMOTH = Path(__file__).resolve().parents[3] / "mammoth"
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-MAMMOTH = Path(__file__).resolve().parents[2] / "mammoth"
+MAMMOTH = Path(__file__).resolve().parents[3] / "mammoth"
 
 
 def run(code: str) -> str:
