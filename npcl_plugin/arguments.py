@@ -46,6 +46,9 @@ def _add_objective(parser: Any) -> None:
     for term in TERMS:
         if term.weight:
             add(f"--{term.weight}", type=WEIGHT, help=term.help)
+    add("--likelihood", choices=("targets", "sets"),
+        help="the cross-entropy: targets = mean over all targets (equation 8); sets = mean over "
+             "the stream plus mean over replay (the authors' code)")
     add("--divergence", choices=get_args(Reduction),
         help="how divergences are summed: sum = over units and tasks; sample = over units, tasks "
              "weighted by their samples (equation 8); mean = the same, averaged over units")
@@ -105,10 +108,10 @@ def _add_extensions(parser: Any) -> None:
                            "which answer; 0: none")
     _required(parser)("--stream_prior", type=WEIGHT,
                       help="ours: classes compete for a sample of the stream with prior odds "
-                           "(samples of the class at hand) ** this; 0: as equals")
+                           "n ** this, n its samples in context and buffer; 0: as equals")
     parser.add_argument(
         "--extension_draws", type=SIZE, default=4,
-        help="ours: draws used by --task_marginal, --head_contrast and --follow")
+        help="ours: draws used by --task_marginal and --head_contrast")
 
 
 def _required(parser: Any) -> Callable[..., Any]:

@@ -20,6 +20,10 @@ class FullLogits:
         """With the logits (B, C) of somebody else added to each draw."""
         return FullLogits(self.values + others)
 
+    def rows(self, which: slice) -> "FullLogits":
+        """Of some targets."""
+        return FullLogits(self.values[:, which])
+
     def all_draws(self) -> torch.Tensor:
         """(S, B, C)."""
         return self.values
@@ -50,6 +54,10 @@ class AdditiveLogits:
     def plus(self, others: torch.Tensor) -> "AdditiveLogits":
         """With the logits (B, C) of somebody else added to each draw."""
         return AdditiveLogits(self.targets + others, self.draws, self.chosen)
+
+    def rows(self, which: slice) -> "AdditiveLogits":
+        """Of some targets."""
+        return AdditiveLogits(self.targets[which], self.draws, self.chosen[which])
 
     def all_draws(self) -> torch.Tensor:
         """(S, B, C)."""

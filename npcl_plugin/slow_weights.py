@@ -2,7 +2,7 @@
 
 The average of weights along a run is close to the mean of a posterior over them (Izmailov et al.,
 2018; Maddox et al., 2019). It forgets later than the network does and moves less from step to
-step, so it is what answers (Arani et al., 2022), and what replayed samples are held to.
+step, so it is what answers (Arani et al., 2022).
 """
 import copy
 from collections.abc import Callable

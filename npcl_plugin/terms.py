@@ -15,13 +15,12 @@ import torch
 
 from npcl_plugin import objective
 from npcl_plugin.network import NPNetwork, TrainingPass
-from npcl_plugin.plan import Draws, Plan
+from npcl_plugin.plan import Plan
 
 
 class Targets(NamedTuple):
     """Stream, its context and replay, in this order."""
 
-    images: torch.Tensor  # (B, ...)
     x: torch.Tensor  # (B, F)
     labels: torch.Tensor  # (B,)
     tasks: torch.Tensor  # (B,)
@@ -47,18 +46,6 @@ class Step:
         """Which cells are replayed samples of a task that the memory knows, (K,)."""
         cells = self.out.cells
         return self.net.memory.recorded[cells.tasks] & (cells.sets == cells.n_sets - 1)
-
-    @cached_property
-    @torch.no_grad()
-    def slow_logits(self) -> torch.Tensor:
-        """Mean logits of the slow weights for the replayed rows, (replayed, C)."""
-        targets, slow = self.targets, self.net.answering
-        first = len(targets.labels) - targets.replayed
-        context = targets.context[targets.context >= first] - first
-        out = slow.training_pass(slow.features(targets.images[first:]), targets.labels[first:],
-                                 targets.tasks[first:], context=context,
-                                 draws=Draws(self.args.extension_draws))
-        return out.logits.mean()
 
     @cached_property
     def every_head(self) -> torch.Tensor:
@@ -152,7 +139,12 @@ def cross_entropy(step: Step) -> torch.Tensor:
     targets, logits = step.targets, step.out.logits
     if targets.log_odds is not None:
         logits = logits.plus(targets.log_odds)
-    return logits.cross_entropy(targets.labels)
+    if step.args.likelihood == "targets" or not targets.replayed:
+        return logits.cross_entropy(targets.labels)
+    stream = slice(len(targets.labels) - targets.replayed)
+    replay = slice(stream.stop, None)
+    return logits.rows(stream).cross_entropy(targets.labels[stream]) \
+        + logits.rows(replay).cross_entropy(targets.labels[replay])
 
 
 @term("d_task", weight="alpha", help="weight of D^t (paper: α)", fits=lambda plan: plan.has_task)
@@ -179,13 +171,6 @@ def dark_replay(step: Step) -> torch.Tensor:
     targets = step.targets
     assert targets.stored is not None  # there is a weight, so logits are stored
     return objective.dark_replay(step.mean_logits[-targets.replayed:], targets.stored)
-
-
-@term("follow", weight="follow", when=lambda step: step.targets.replayed > 0,
-      help="ours: weight of the squared distance to the mean logits of the slow weights on replay")
-def follow(step: Step) -> torch.Tensor:
-    """Ours: the mean logits over the draws stay near those of the slow weights."""
-    return objective.dark_replay(step.mean_logits[-step.targets.replayed:], step.slow_logits)
 
 
 @term("task_marginal", weight="task_marginal", fits=lambda plan: plan.has_task,

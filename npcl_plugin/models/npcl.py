@@ -76,8 +76,6 @@ class NPCL(ContinualModel):
             residual_decoder=bool(args.residual_decoder), decoder_depth=args.decoder_depth))
         if args.slow_decay:
             net.average(args.slow_decay)
-        elif args.follow:
-            raise usage_error("--follow needs slow weights to follow; give --slow_decay too.")
         super().__init__(net, loss, args, transform, dataset)
         self.class_ends = ends
         self.objective = Loss(args, net.plan)
@@ -88,6 +86,10 @@ class NPCL(ContinualModel):
             net.answering, lambda: self.buffer, self.normalise, mode=args.head_inference,
             draws=Draws(args.n_global_eval, args.n_task), seed=int(args.seed or 0),
             context_size=args.eval_context)
+
+    def get_parameters(self) -> Iterator[torch.nn.Parameter]:
+        """What the optimiser trains: all but the slow weights."""
+        return (p for p in self.net.parameters() if p.requires_grad)
 
     def begin_task(self, dataset: Any) -> None:
         """Choose D_C^t; the new task's head takes part in inference from now on."""
@@ -134,9 +136,9 @@ class NPCL(ContinualModel):
             context = torch.cat((context, chosen))
             sets = torch.cat((sets, torch.full_like(replay[1], 0 if args.one_pass else 1)))
             labels, tasks = torch.cat((labels, replay[1])), torch.cat((tasks, replay[-1]))
-        joined = torch.cat(images)
-        return Targets(joined, self.net.features(joined), labels, tasks, sets, context, replayed,
-                       stored, self.log_odds(len(labels), replayed))
+        x = self.net.features(torch.cat(images))  # (B, F)
+        return Targets(x, labels, tasks, sets, context, replayed, stored,
+                       self.log_odds(len(labels), replayed))
 
     def descend(self, loss: torch.Tensor, terms: dict[str, torch.Tensor]) -> dict[str, float]:
         """One step down, unless something is not finite: then the weights stay as they were."""

@@ -1,10 +1,10 @@
 """NPCL+: the attentive neural process with what pilot runs say keeps it from forgetting.
 
 Ours, not the paper's. Only defaults differ from the family's; they stand in
-`config/npcl_plus.yaml`. Slow weights answer, and replay is held to them (`--slow_decay`,
-`--follow`) or to stored logits (`--dark_replay`); classes compete for the stream's samples by the
-number of samples that are at hand of them (`--stream_prior`). One head: choosing among heads of
-tasks costs more than they know, and their layers cost more parameters than the rest together.
+`config/npcl_plus.yaml`. Logits are stored and kept (`--dark_replay`), slow weights answer
+(`--slow_decay`), and classes compete for the stream's samples by the number of samples that are
+at hand of them (`--stream_prior`). One head: choosing among heads of tasks costs more than they
+know, and their layers cost more parameters than the rest together.
 """
 from npcl_plugin.contract import register_model
 from npcl_plugin.models.npcl import NPCL

@@ -257,7 +257,7 @@ def test_warm_up_and_gradient_cap(tmp_path):
     ("npcl", "perm-digits", (), 1e4), ("npcl", "perm-digits", ("--head_contrast", 1), 1e4),
     ("npcl", "perm-digits", ("--task_marginal", 1), 2),
     ("npcl", "perm-digits", ("--dark_replay", 1), 0.5), ("npcl_plus", "perm-digits", (), 0.5),
-    ("npcl_plus", "perm-digits", ("--grad_cap", 3), 3), ("npcl_plus", "seq-digits", (), 1e4),
+    ("npcl_plus", "perm-digits", ("--grad_cap", 3), 3), ("npcl_plus", "seq-digits", (), 0.5),
     ("npcl_plus", "perm-digits", ("--dark_replay", 0), 1e4),
     ("npcl_plus", "perm-digits", ("--task_marginal", 1), 0.5)])
 def test_the_cap_is_lower_where_an_extension_lengthens_the_step(tmp_path, model, dataset, more,

@@ -4,7 +4,6 @@ import torch
 from runs import experiment
 from torch import nn
 
-from engine.errors import UsageError
 from npcl_plugin import terms
 from npcl_plugin.slow_weights import SlowWeights
 
@@ -104,43 +103,30 @@ def test_the_slow_weights_answer_and_answering_changes_nothing(tmp_path):
     assert not torch.equal(model(images), first)  # nor does a stale context
 
 
-def test_replay_follows_the_slow_weights(tmp_path):
-    run = build(tmp_path, "--slow_decay", 0.9, "--follow", 0.5)
-    seen = []
-    objective, run.model.objective = run.model.objective, lambda step: (
-        seen.append(step), objective(step))[1]
-    learn(run)
-    step = seen[-1]
-    replayed, slow = step.targets.replayed, run.model.net.slow.copy
-    assert replayed > 0 and step.slow_logits.shape == (replayed, 10)
-    assert not step.slow_logits.requires_grad
-    distance = step.mean_logits[-replayed:] - step.slow_logits
-    torch.testing.assert_close(terms.follow(step), distance.square().mean())
-    assert slow.training is False
+def test_slow_weights_are_no_parameters(tmp_path):
+    plain, slow = build(tmp_path), build(tmp_path, "--slow_decay", 0.9)
+    sizes = [[p.numel() for p in run.model.get_parameters()] for run in (plain, slow)]
+    assert sizes[0] == sizes[1]
+    assert slow.model.opt.param_groups[0]["params"] == list(slow.model.get_parameters())
 
 
-def test_following_nothing_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="--follow needs slow weights"):
-        build(tmp_path, "--follow", 0.5)
-
-
-def test_early_tasks_of_the_stream_compete_by_their_samples(tmp_path):
+def test_classes_compete_for_the_stream_by_their_samples(tmp_path):
     run = build(tmp_path, "--stream_prior", 2, "--context_per_class", 20)
     model = learn(run)
-    counts = torch.full((10,), 1.0)
+    counts = torch.ones(10)
     counts[:2] = 20
-    assert torch.allclose(model.log_odds(3, 1)[0], 2 * (counts / 20).log())
-    assert torch.equal(model.log_odds(3, 1)[2], torch.zeros(10))
+    odds = 2 * (counts / 20).log()
+    torch.testing.assert_close(model.log_odds(3, 1), torch.stack((odds, odds, 0 * odds)))
     learn(run, steps=1)
     counts = model.buffer.labels.bincount(minlength=10).clamp(1, 20).float()
     counts[2:4] = 20
-    assert torch.allclose(model.log_odds(3, 1)[0], 2 * (counts / 20).log())
-    even = build(tmp_path / "even").model
-    assert even.log_odds(3, 1) is None
+    torch.testing.assert_close(model.log_odds(3, 1)[0], 2 * (counts / 20).log())
+    assert build(tmp_path / "even").model.log_odds(3, 1) is None
 
 
-def test_the_prior_is_in_the_likelihood_of_the_stream_only(tmp_path):
-    run = build(tmp_path, "--stream_prior", 2)
+@pytest.mark.parametrize("likelihood", ["targets", "sets"])
+def test_the_prior_is_in_the_likelihood_of_the_stream_only(tmp_path, likelihood):
+    run = build(tmp_path, "--stream_prior", 2, "--likelihood", likelihood)
     seen = []
     objective, run.model.objective = run.model.objective, lambda step: (
         seen.append(step), objective(step))[1]
@@ -148,7 +134,11 @@ def test_the_prior_is_in_the_likelihood_of_the_stream_only(tmp_path):
     learn(run, steps=3)
     step = seen[-1]
     logits, labels = step.out.logits.all_draws() + step.targets.log_odds, step.targets.labels
-    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.repeat(len(logits)))
+    losses = nn.functional.cross_entropy(logits.mT, labels.expand(len(logits), -1),
+                                         reduction="none")  # (S, B)
+    first = len(labels) - step.targets.replayed
+    expected = losses.mean() if likelihood == "targets" else \
+        losses[:, :first].mean() + losses[:, first:].mean()
     torch.testing.assert_close(terms.cross_entropy(step), expected)
     assert step.targets.log_odds[0].min() < -1
     assert not step.targets.log_odds[-step.targets.replayed:].any()
