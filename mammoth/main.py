@@ -171,7 +171,7 @@ def check_args(args: Namespace, dataset_class: type, model_class: type) -> None:
         raise UsageError(message)
 
 
-def initialize(args: Namespace | None = None):
+def initialize(args: Namespace | None = None) -> tuple[Any, Any, Namespace]:
     """Build what a run needs.
 
     Returns:

@@ -107,4 +107,5 @@ def usage_error(message: str) -> Exception:
         errors = importlib.import_module("engine.errors")
     except ModuleNotFoundError:
         return ValueError(message)
-    return errors.UsageError(message)
+    error: Exception = errors.UsageError(message)
+    return error

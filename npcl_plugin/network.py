@@ -97,7 +97,10 @@ class NPNetwork(MammothBackbone):
     @property
     def answering(self) -> "NPNetwork":
         """The network that answers: the slow one if it is kept."""
-        return self if self.slow is None else self.slow.copy
+        if self.slow is None:
+            return self
+        assert isinstance(self.slow.copy, NPNetwork)
+        return self.slow.copy
 
     def forward(self, x: torch.Tensor, returnt: str = "out") -> Any:
         """What the wrapped backbone answers; the neural process is used by its parts."""

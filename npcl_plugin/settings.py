@@ -66,4 +66,5 @@ def read_settings(path: Path) -> dict[Any, Any]:
     """A settings file of the family."""
     import yaml
 
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    content: dict[Any, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return content

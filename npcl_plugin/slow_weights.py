@@ -27,6 +27,8 @@ class SlowWeights(nn.Module):
         shared: child of the network that the copy has in common with it instead.
     """
 
+    steps: torch.Tensor  # ()
+
     def __init__(self, net: nn.Module, decay: float, shared: str) -> None:
         super().__init__()
         self.decay = decay
@@ -41,7 +43,8 @@ class SlowWeights(nn.Module):
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "SlowWeights":
         self._pairs = None  # moving a module may replace its tensors
-        return super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     @torch.no_grad()
     def follow(self, net: nn.Module) -> None:

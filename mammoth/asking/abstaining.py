@@ -1,7 +1,9 @@
 """When to say nothing: a threshold that the samples remembered so far would have passed."""
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,13 @@ class Verdict:
     at_least: float
     curve: Curve | None
 
-    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.kept, dtype=dtype)
 
     def __len__(self) -> int:
         return len(self.kept)
 
-    def __iter__(self):  # noqa: ANN204
+    def __iter__(self) -> Iterator[np.bool]:
         return iter(self.kept.tolist())
 
     def __str__(self) -> str:

@@ -149,7 +149,9 @@ def answer_from(said: Explanation, names: list[str], first: int, class_names: li
     best = probs.argmax(1) if len(probs) else np.zeros(0, dtype=np.int64)
     rows = np.arange(len(probs))
     entropy = -(probs * np.log(np.maximum(probs, np.finfo(np.float64).tiny))).sum(1)
-    own = {} if said.draws is None else _over_draws(said.draws.double().cpu().numpy(), best)
+    own: dict[str, Any] = {}
+    if said.draws is not None:
+        own |= _over_draws(said.draws.double().cpu().numpy(), best)
     if said.head is not None:
         head = said.head.cpu().numpy()
         own |= {"head": head, "task": [tasks(int(number)) for number in head]}

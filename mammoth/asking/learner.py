@@ -186,8 +186,8 @@ class Learner:
             values = [getattr(one, name) for one in said]
             return None if values[0] is None else torch.cat(values, dim)
 
-        return Explanation(joined("probs", 0), joined("draws", 1), joined("head", 0),
-                           joined("novel", 0))
+        return Explanation(torch.cat([one.probs for one in said]), joined("draws", 1),
+                           joined("head", 0), joined("novel", 0))
 
     def _prepared(self, images: Any) -> Prepared:
         """Images, or rows of features, as the benchmark has them."""

@@ -69,7 +69,9 @@ class ResNet32(MammothBackbone):
         self.layer1 = self._stage(_FILTERS[0], _FILTERS[0], count)
         self.layer2 = self._stage(_FILTERS[0], _FILTERS[1], count)
         self.layer3 = self._stage(_FILTERS[1], _FILTERS[2], count)
-        self.layer3[-1].rectify = False
+        last = self.layer3[-1]
+        assert isinstance(last, PaddedBlock)
+        last.rectify = False
         # No path leads through this layer; checkpoints of this network carry it, so it exists
         # (frozen: a weight outside the graph can have no gradient).
         self.bn_final = nn.BatchNorm2d(_FILTERS[-1], eps=_BN_EPS).requires_grad_(False)

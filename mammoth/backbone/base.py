@@ -58,6 +58,8 @@ class MammothBackbone(nn.Module):
     logits with all the intermediate activations it can show.
     """
 
+    classifier: nn.Linear
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
         self.device = kwargs.get("device", torch.device("cpu"))

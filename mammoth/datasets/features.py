@@ -2,11 +2,11 @@
 import functools
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from datasets.utils.builtin import InMemoryDataset
 from datasets.utils.features.benchmark import FeatureBenchmark
 from datasets.utils.npz import read_npz, wrong
 from engine.argument_rules import tasks_out_of_range
@@ -83,7 +83,7 @@ def _check_classes(path: Path, arrays: dict[str, np.ndarray]) -> None:
                            f"{names.shape}")
 
 
-class Features(FeatureBenchmark, InMemoryDataset):
+class Features(FeatureBenchmark):
     """Class-incremental learning on the features in a file.
 
     Args:
@@ -92,9 +92,9 @@ class Features(FeatureBenchmark, InMemoryDataset):
 
     NAME = "features"
     SETTING = "class-il"
-    N_TASKS: int | None = None  # the file says it
-    N_CLASSES_PER_TASK: int | None = None
-    N_CLASSES: int | None = None
+    N_TASKS: Any = None  # the file says it
+    N_CLASSES_PER_TASK: Any = None
+    N_CLASSES: Any = None
 
     def __init__(self, args: Namespace, classes_per_task: PositiveInt) -> None:
         path = Path(args.features)
@@ -115,4 +115,5 @@ class Features(FeatureBenchmark, InMemoryDataset):
     def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Features (N, F) and labels (N,)."""
         split = "train" if train else "test"
-        return tuple(torch.from_numpy(self._arrays[f"{split}_{kind}"]) for kind in "xy")
+        samples, labels = (torch.from_numpy(self._arrays[f"{split}_{kind}"]) for kind in "xy")
+        return samples, labels

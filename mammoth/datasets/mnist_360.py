@@ -23,6 +23,8 @@ _CLASSES = 9
 _ROUNDS = 3
 _DEBUG_SAMPLES = 120
 
+Stream = tuple[np.ndarray, np.ndarray, list[int]]  # positions, angles and batch sizes
+
 
 def mix_sizes(first: int, second: int, batch_size: int) -> list[tuple[int, int]]:
     """How many samples of two digits each batch holds, in proportion to what is left of them."""
@@ -35,8 +37,7 @@ def mix_sizes(first: int, second: int, batch_size: int) -> list[tuple[int, int]]
     return sizes
 
 
-def training_stream(labels: np.ndarray, batch_size: int,
-                    rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, list[int]]:
+def training_stream(labels: np.ndarray, batch_size: int, rng: np.random.Generator) -> Stream:
     """The stream that every method sees.
 
     The samples of a digit come in six parts, each shuffled; a round goes through the pairs (0, 1),
@@ -70,7 +71,7 @@ def training_stream(labels: np.ndarray, batch_size: int,
 
 
 def evaluation_stream(labels: np.ndarray,
-                      batch_size: int) -> tuple[np.ndarray, np.ndarray, list[int]]:
+                      batch_size: int) -> Stream:
     """Digit after digit, each making a full turn from 0 degrees; returns as training_stream."""
     order, degrees, sizes = [], [], []
     for digit in range(_CLASSES):
@@ -117,9 +118,9 @@ class SequentialMNIST360(PlainImages, GCLDataset):
             train, test = (first_of_each_digit(*part, _DEBUG_SAMPLES) for part in (train, test))
         size = self.args.batch_size
         stream = training_stream(train[1], size, numpy_rng(self.data_seed, 0))
-        self.train_loader = self._loader(*train, *stream, train=True)
+        self.train_loader = self._loader(*train, stream, train=True)
         stream = evaluation_stream(test[1], size)
-        self.test_loaders.append(self._loader(*test, *stream, train=False))
+        self.test_loaders.append(self._loader(*test, stream, train=False))
         return self.train_loader, self.test_loaders[-1]
 
     def _split(self, train: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -127,8 +128,9 @@ class SequentialMNIST360(PlainImages, GCLDataset):
         images, labels = images[labels < _CLASSES], labels[labels < _CLASSES]
         return images, labels if self.class_order is None else self.class_order[labels]
 
-    def _loader(self, images: np.ndarray, labels: np.ndarray, order: np.ndarray,
-                degrees: np.ndarray, sizes: list[int], train: bool) -> TensorLoader:
+    def _loader(self, images: np.ndarray, labels: np.ndarray, stream: Stream,
+                train: bool) -> TensorLoader:
+        order, degrees, sizes = stream
         turned = torch.from_numpy(rotate_each(images[order], degrees))
         dataset = ImageDataset(turned, torch.from_numpy(labels[order]), train=train)
         return TensorLoader(MammothDatasetWrapper(dataset, train), self.args.batch_size,

@@ -4,11 +4,20 @@ What a single argument takes is declared with the argument (see `engine.argument
 """
 from argparse import Namespace
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from engine.errors import UsageError
 
+if TYPE_CHECKING:  # a page of help needs neither
+    from datasets.utils.continual_dataset import ContinualDataset
+    from models.utils.continual_model import ContinualModel
 
-def refuse_incompatible(model: str, model_class: type, dataset: str, dataset_class: type) -> None:
+    Dataset = type[ContinualDataset]
+    Model = type[ContinualModel]
+
+
+def refuse_incompatible(model: str, model_class: "Model", dataset: str,
+                        dataset_class: "Dataset") -> None:
     """The first question: can this method learn this benchmark at all?
 
     Raises:
@@ -26,7 +35,7 @@ def refuse_incompatible(model: str, model_class: type, dataset: str, dataset_cla
                          f"is {setting}; choose another model or dataset.")
 
 
-def broken_rule(args: Namespace, dataset_class: type, model_class: type) -> str | None:
+def broken_rule(args: Namespace, dataset_class: "Dataset", model_class: "Model") -> str | None:
     """The first rule that the arguments break, as a sentence; None when all is well."""
     checks = (_sizes, _shares, _optimiser, _fitting, _joint, _checkpoints, _general_continual,
               _closed_form, _at_the_end)
@@ -36,17 +45,17 @@ def broken_rule(args: Namespace, dataset_class: type, model_class: type) -> str 
     return None
 
 
-def _sizes(args: Namespace, dataset: type, model: type) -> Iterator[str]:
+def _sizes(args: Namespace, dataset: "Dataset", model: "Model") -> Iterator[str]:
     if args.batch_size is None:
         yield f"--batch_size is needed: {args.dataset} has no default; give one."
 
 
-def _shares(args: Namespace, dataset: type, model: type) -> Iterator[str]:
+def _shares(args: Namespace, dataset: "Dataset", model: "Model") -> Iterator[str]:
     if args.label_perc != 1 and args.label_perc_by_class != 1:
         yield "--label_perc and --label_perc_by_class exclude each other; keep one."
 
 
-def _optimiser(args: Namespace, dataset: type, model: type) -> Iterator[str]:
+def _optimiser(args: Namespace, dataset: "Dataset", model: "Model") -> Iterator[str]:
     if args.optimizer not in model.AVAIL_OPTIMS:
         yield (f"{args.model} works with --optimizer {' or '.join(model.AVAIL_OPTIMS)}, but got "
                f"{args.optimizer}.")
@@ -59,7 +68,7 @@ def _optimiser(args: Namespace, dataset: type, model: type) -> Iterator[str]:
         yield "--lr_scheduler multisteplr needs --lr_milestones, e.g. 35 45."
 
 
-def _fitting(args: Namespace, dataset: type, model: type) -> Iterator[str]:
+def _fitting(args: Namespace, dataset: "Dataset", model: "Model") -> Iterator[str]:
     if args.fitting_mode == "iters" and args.n_iters is None:
         yield "--fitting_mode iters needs --n_iters."
     if args.fitting_mode == "epochs" and args.n_epochs is None:
@@ -68,7 +77,7 @@ def _fitting(args: Namespace, dataset: type, model: type) -> Iterator[str]:
         yield "--fitting_mode early_stopping needs --validation, e.g. 10 (percent)."
 
 
-def _joint(args: Namespace, dataset: type, model: type) -> Iterator[str]:
+def _joint(args: Namespace, dataset: "Dataset", model: "Model") -> Iterator[str]:
     if not args.joint:
         return
     if not dataset.can_join():
@@ -79,7 +88,7 @@ def _joint(args: Namespace, dataset: type, model: type) -> Iterator[str]:
                "--enable_other_metrics.")
 
 
-def _checkpoints(args: Namespace, dataset: type, model: type) -> Iterator[str]:
+def _checkpoints(args: Namespace, dataset: "Dataset", model: "Model") -> Iterator[str]:
     if args.inference_only and args.savecheck:
         yield "--inference_only 1 trains nothing to save; leave out --savecheck."
     if args.disable_log and (args.tensorboard or args.wandb_project):
@@ -104,7 +113,7 @@ def tasks_out_of_range(args: Namespace, n_tasks: int) -> Iterator[str]:
                "--start_from or raise --stop_after.")
 
 
-def _general_continual(args: Namespace, dataset: type, model: type) -> Iterator[str]:
+def _general_continual(args: Namespace, dataset: "Dataset", model: "Model") -> Iterator[str]:
     if dataset.SETTING != "general-continual":
         return
     if args.n_epochs != 1:
@@ -114,7 +123,7 @@ def _general_continual(args: Namespace, dataset: type, model: type) -> Iterator[
                "--noise_rate.")
 
 
-def _closed_form(args: Namespace, dataset: type, model: type) -> Iterator[str]:
+def _closed_form(args: Namespace, dataset: "Dataset", model: "Model") -> Iterator[str]:
     if getattr(model, "TRAINS_BY_GRADIENT", True):
         return
     for name in ("lr", "lr_scheduler"):

@@ -14,7 +14,7 @@ import torch
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
-    from utils.buffer import Buffer
+    from engine.buffer_storage import RowStorage
 
 DROP = -1
 
@@ -36,7 +36,7 @@ class ReservoirSampling:
     needs_labels = False
     bounded = True
 
-    def place(self, buffer: "Buffer", count: int, labels: torch.Tensor | None) -> list[int]:
+    def place(self, buffer: "RowStorage", count: int, labels: torch.Tensor | None) -> list[int]:
         """Slots for `count` new samples: free ones first, then uniform over all seen."""
         filled = len(buffer)
         free = min(count, buffer.buffer_size - filled)
@@ -47,17 +47,17 @@ class ReservoirSampling:
             slots += (draw(buffer.generator, count - free) % ordinals).tolist()
         return slots
 
-    def keep(self, buffer: "Buffer", size: int) -> torch.Tensor:
+    def keep(self, buffer: "RowStorage", size: int) -> torch.Tensor:
         """Rows that stay, in order, when the memory gets another size: all of them if they fit."""
         if size >= len(buffer):
             return torch.arange(len(buffer))
         return self.choose(buffer, size)
 
-    def choose(self, buffer: "Buffer", size: int) -> torch.Tensor:
+    def choose(self, buffer: "RowStorage", size: int) -> torch.Tensor:
         """Rows for a smaller memory: a uniform choice from a reservoir is a reservoir again."""
         return torch.randperm(len(buffer), generator=buffer.generator)[:size]
 
-    def resized(self, buffer: "Buffer") -> None:
+    def resized(self, buffer: "RowStorage") -> None:
         """Called after the memory changed its size."""
 
     def state(self) -> dict[str, int]:
@@ -73,7 +73,7 @@ class UnlimitedSampling(ReservoirSampling):
 
     bounded = False
 
-    def place(self, buffer: "Buffer", count: int, labels: torch.Tensor | None) -> list[int]:
+    def place(self, buffer: "RowStorage", count: int, labels: torch.Tensor | None) -> list[int]:
         """The next free slots; the buffer makes room for them."""
         return list(range(len(buffer), len(buffer) + count))
 
@@ -84,13 +84,13 @@ class RingSampling(ReservoirSampling):
     def __init__(self) -> None:
         self.next_slot = 0
 
-    def place(self, buffer: "Buffer", count: int, labels: torch.Tensor | None) -> list[int]:
+    def place(self, buffer: "RowStorage", count: int, labels: torch.Tensor | None) -> list[int]:
         """Slots in turn."""
         start, size = self.next_slot, buffer.buffer_size
         self.next_slot = (start + count) % size
         return [(start + i) % size for i in range(count)]
 
-    def keep(self, buffer: "Buffer", size: int) -> torch.Tensor:
+    def keep(self, buffer: "RowStorage", size: int) -> torch.Tensor:
         """The newest rows, oldest first."""
         filled = len(buffer)
         if not filled:
@@ -98,7 +98,7 @@ class RingSampling(ReservoirSampling):
         start = self.next_slot if filled == buffer.buffer_size else 0
         return (torch.arange(filled) + start)[-size:] % filled
 
-    def resized(self, buffer: "Buffer") -> None:
+    def resized(self, buffer: "RowStorage") -> None:
         """Rows stand oldest first after `keep`; go on behind the newest."""
         self.next_slot = len(buffer) % buffer.buffer_size
 
@@ -123,7 +123,7 @@ class BalancoirSampling(ReservoirSampling):
 
     needs_labels = True
 
-    def place(self, buffer: "Buffer", count: int, labels: torch.Tensor | None) -> list[int]:
+    def place(self, buffer: "RowStorage", count: int, labels: torch.Tensor | None) -> list[int]:
         """Slots one by one: each decision depends on the classes stored before it."""
         assert labels is not None, "the buffer checks needs_labels"
         filled, seen = len(buffer), buffer.num_seen_examples
@@ -159,7 +159,7 @@ class BalancoirSampling(ReservoirSampling):
         held[label] = held.get(label, 0) + 1
         return slot
 
-    def choose(self, buffer: "Buffer", size: int) -> torch.Tensor:
+    def choose(self, buffer: "RowStorage", size: int) -> torch.Tensor:
         """A random choice that takes the classes in turn."""
         order = torch.randperm(len(buffer), generator=buffer.generator)
         labels = buffer.labels[:len(buffer)].cpu()[order]

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
+    from backbone.base import MammothBackbone
     from utils.buffer import Buffer
 
 Rows = dict[str, torch.Tensor]
 
 
 @torch.no_grad()
-def fill_buffer(buffer: "Buffer", dataset: Any, t_idx: int, net: nn.Module | None = None,
+def fill_buffer(buffer: "Buffer", dataset: Any, t_idx: int, net: "MammothBackbone | None" = None,
                 use_herding: bool = False, required_attributes: Sequence[str] | None = None,
                 normalize_features: bool = False, extend_equalize_buffer: bool = False) -> None:
     """Divide the memory evenly among the classes seen up to and including task `t_idx`.
@@ -58,7 +58,7 @@ def fill_buffer(buffer: "Buffer", dataset: Any, t_idx: int, net: nn.Module | Non
     buffer.buffer_size = max(size, groups * share) if extend_equalize_buffer else size
     if old is not None:
         for rows in _groups(old, by_task=dataset.SETTING == "domain-il"):
-            buffer.add_data(**{name: old[name][rows[:share]] for name in names})
+            _add_rows(buffer, old, rows[:share])
     new, features = _current_task(dataset, t_idx, net, names, use_herding, normalize_features)
     for rows in _groups(new, by_task=False):
         if use_herding:
@@ -66,11 +66,11 @@ def fill_buffer(buffer: "Buffer", dataset: Any, t_idx: int, net: nn.Module | Non
             best = herding_order(features[rows], share)
         else:
             best = torch.randperm(len(rows), generator=buffer.generator)[:share]
-        buffer.add_data(**{name: new[name][rows[best]] for name in names})
+        _add_rows(buffer, new, rows[best])
     assert buffer.num_seen_examples <= buffer.buffer_size, "shares exceed the memory"
 
 
-def _check_request(buffer: "Buffer", names: list[str], net: nn.Module | None,
+def _check_request(buffer: "Buffer", names: list[str], net: "MammothBackbone | None",
                    use_herding: bool) -> None:
     if net is None and (use_herding or "logits" in names):
         raise UsageError("Expected fill_buffer to get `net`, which herding and stored logits "
@@ -105,6 +105,12 @@ def _stored(buffer: "Buffer", names: list[str]) -> Rows:
                                                strict=True) if name in names}
 
 
+def _add_rows(buffer: "Buffer", rows: Rows, chosen: torch.Tensor) -> None:
+    """Put some of the rows into the memory."""
+    batch: dict[str, Any] = {name: values[chosen] for name, values in rows.items()}
+    buffer.add_data(**batch)
+
+
 def _groups(rows: Rows, by_task: bool) -> list[torch.Tensor]:
     """Row numbers of each class (of each task), in memory order."""
     key = rows["labels"]
@@ -116,7 +122,7 @@ def _groups(rows: Rows, by_task: bool) -> list[torch.Tensor]:
     return [torch.nonzero(key == value).flatten() for value in key.unique()]
 
 
-def _current_task(dataset: Any, t_idx: int, net: nn.Module | None, names: list[str],
+def _current_task(dataset: Any, t_idx: int, net: "MammothBackbone | None", names: list[str],
                   need_features: bool, normalize: bool) -> tuple[Rows, torch.Tensor]:
     """All samples of the current task with what is to be stored, and their features."""
     embed = _embedding(net, dataset, normalize) if net is not None else None
@@ -140,7 +146,7 @@ def _current_task(dataset: Any, t_idx: int, net: nn.Module | None, names: list[s
     return rows, torch.cat(features) if features else torch.empty(0)
 
 
-def _embedding(net: nn.Module, dataset: Any, normalize: bool) \
+def _embedding(net: "MammothBackbone", dataset: Any, normalize: bool) \
         -> Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
     """A function from images (B, C, H, W) to features (B, F) and class probabilities (B, C)."""
     transform = dataset.get_normalization_transform()
@@ -216,7 +222,7 @@ def _append(train_set: Any, rows: Rows) -> None:
         values = getattr(train_set, name)
         more = known.get(name, torch.full((count,), -1)).cpu()
         if isinstance(values, torch.Tensor):
-            merged = torch.cat([values, more.to(values)])
+            merged: Any = torch.cat([values, more.to(values)])
         else:
             merged = np.concatenate([values, more.numpy().astype(np.asarray(values).dtype)])
         setattr(train_set, name, merged)

@@ -99,12 +99,14 @@ class SettingsBuilder:
         self.sources: dict[str, str] = {}
         inherited = checkpoint_args or {}
         first = peek(cmd)
-        self.model = first.model or inherited.get("model")
-        self.dataset = first.dataset or inherited.get("dataset")
-        if self.model is None or self.dataset is None:
-            missing = "--model" if self.model is None else "--dataset"
+        model = first.model or inherited.get("model")
+        dataset = first.dataset or inherited.get("dataset")
+        if model is None or dataset is None:
+            missing = "--model" if model is None else "--dataset"
             raise UsageError(f"{missing} is needed, e.g. {command_name()} --model er --dataset "
                              "seq-digits --buffer_size 200; --help lists all.")
+        self.model: str = model
+        self.dataset: str = dataset
         self.features = first.features or inherited.get("features")
         _, own_args = get_dataset_class(self.dataset, return_args=True)
         self.dataset_class, own_args = get_dataset_class(Namespace(**{

@@ -120,7 +120,8 @@ class Registry(Mapping):
             if known is not None and _origin(known["class"]) != _origin(thing):
                 raise ValueError(f"Expected a new {self.kind} name, but `{key}` is already "
                                  f"registered by {known['class'].__module__}.")
-            if inspect.isclass(thing) and not isinstance(getattr(thing, "NAME", None), str):
+            is_class = inspect.isclass(thing)
+            if is_class and not isinstance(getattr(thing, "NAME", None), str):
                 thing.NAME = name
             self._add(key, thing)
             return thing

@@ -43,7 +43,7 @@ def multiplications(net: nn.Module, images: torch.Tensor) -> int:
     counts: list[int] = []
 
     def count(layer: nn.Module, inputs: object, output: torch.Tensor) -> None:
-        weight = layer.weight
+        weight = layer.get_parameter("weight")
         counts.append(output.numel() * (weight.numel() // len(weight)))
 
     layers = [m for m in net.modules() if isinstance(m, (nn.Linear, nn.modules.conv._ConvNd))]

@@ -1,9 +1,12 @@
 """Averaged GEM (Chaudhry et al., 2019), equation 11.
 
 One constraint instead of one per task: the gradient may not point against that of a batch drawn
+from typing import Any
 from the memory of all past tasks. The memory is divided evenly among the tasks; a task's part
 is drawn at its end.
 """
+from typing import Any
+
 import torch
 
 from models.utils.gradients import batch_gradient, flat_gradient, write_gradient
@@ -17,7 +20,8 @@ class AGem(RehearsalModel):
     NAME = "agem"
     COMPATIBILITY = ["class-il", "domain-il", "task-il"]
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step along the corrected gradient of the stream."""
         self.opt.zero_grad()
         loss = self.loss(self.net(inputs), labels)
@@ -32,12 +36,12 @@ class AGem(RehearsalModel):
         self.opt.step()
         return loss.item()
 
-    def end_task(self, dataset):
+    def end_task(self, dataset: Any) -> None:
         """Fill the task's part of the memory."""
         _, labels, images = draw_samples(dataset, max(self.args.buffer_size // self.N_TASKS, 1))
         self.buffer.add_data(examples=images, labels=labels)
 
 
-def project(gxy, ger):
+def project(gxy: torch.Tensor, ger: torch.Tensor) -> torch.Tensor:
     """The part of the vector `gxy` (P,) that is orthogonal to `ger` (P,)."""
     return gxy - torch.dot(gxy, ger) / torch.dot(ger, ger) * ger

@@ -4,10 +4,14 @@ Beside the network that learns, two averages of its weights are kept: a plastic 
 quickly and a stable one that follows slowly. On replayed samples the network is pulled towards the
 logits of whichever of the two is surer of the true class. The stable average answers.
 """
+from argparse import Namespace
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from backbone.base import MammothBackbone
 from engine.argument_types import at_least, share
 from models.utils.rehearsal import RehearsalModel
 from models.utils.snapshots import frozen_copy
@@ -33,7 +37,8 @@ class ClsEr(RehearsalModel):
                                 help=f"weight of the past in the {name} average")
         return parser
 
-    def __init__(self, backbone, loss, args, transform, dataset=None) -> None:
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """Both averages start at the network's first weights."""
         super().__init__(backbone, loss, args, transform, dataset)
         self.plastic = frozen_copy(backbone).train()
@@ -44,7 +49,8 @@ class ClsEr(RehearsalModel):
         """Logits (B, C) of the stable average."""
         return self.stable(x)
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None) -> float:
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step on stream and replay, then the averages follow."""
         new = len(labels)
         batch, batch_labels = self.with_replay(inputs, labels)

@@ -2,6 +2,8 @@
 
 A reservoir buffer of past samples is replayed beside the stream, in one forward pass.
 """
+import torch
+
 from models.utils.rehearsal import RehearsalModel
 
 
@@ -11,7 +13,8 @@ class Er(RehearsalModel):
     NAME = "er"
     COMPATIBILITY = ["class-il", "domain-il", "task-il", "general-continual"]
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step on stream and replay; the stream's samples then enter the buffer."""
         batch, batch_labels = self.with_replay(inputs, labels)
         self.opt.zero_grad()

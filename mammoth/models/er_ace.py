@@ -3,13 +3,18 @@
 New samples must not push the old classes' representations away: in the stream's softmax the seen
 classes that are not in the batch are left out; replayed samples compete among all classes.
 """
+from argparse import Namespace
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from backbone.base import MammothBackbone
 from engine.errors import UsageError
 from models.utils.rehearsal import RehearsalModel
 from utils import binary_to_boolean_type
+from utils.args import ArgumentParser
 
 
 class CosineClassifier(nn.Linear):
@@ -17,16 +22,16 @@ class CosineClassifier(nn.Linear):
 
     SCALE = 10.0
 
-    def __init__(self, in_features, out_features):
+    def __init__(self, in_features: int, out_features: int) -> None:
         """No bias: only the angle counts."""
         super().__init__(in_features, out_features, bias=False)
 
-    def forward(self, features):
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
         """(B, F) to (B, C)."""
         return self.SCALE * F.linear(F.normalize(features), F.normalize(self.weight))
 
 
-def use_cosine_classifier(backbone):
+def use_cosine_classifier(backbone: nn.Module) -> None:
     """Replace the backbone's classifier under each name that it is known by."""
     old = getattr(backbone, "classifier", None)
     if not isinstance(old, nn.Linear):
@@ -44,9 +49,10 @@ class ErACE(RehearsalModel):
 
     NAME = "er_ace"
     COMPATIBILITY = ["class-il", "task-il"]
+    seen: torch.Tensor  # (C,) whether there were samples of the class
 
     @staticmethod
-    def get_parser(parser):
+    def get_parser(parser: ArgumentParser) -> ArgumentParser:
         """Arguments of the buffer and the two variants of the original."""
         parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--task_free", type=binary_to_boolean_type, default=False,
@@ -56,14 +62,16 @@ class ErACE(RehearsalModel):
                             help="cosine classifier, as in the paper, instead of the backbone's")
         return parser
 
-    def __init__(self, backbone, loss, args, transform, dataset=None):
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """Start with an empty buffer and no class seen."""
         if args.use_custom_classifier:
             use_cosine_classifier(backbone)
         super().__init__(backbone, loss, args, transform, dataset)
-        self.register_buffer("seen", torch.zeros(self.num_classes, dtype=torch.bool))  # (C,)
+        self.register_buffer("seen", torch.zeros(self.num_classes, dtype=torch.bool))
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step; the stream's samples then enter the buffer."""
         asymmetric = self.args.task_free or self.current_task > 0
         self.opt.zero_grad()
@@ -80,7 +88,7 @@ class ErACE(RehearsalModel):
         self.buffer.add_data(examples=not_aug_inputs, labels=labels)
         return loss.item()
 
-    def absent_classes(self, labels):
+    def absent_classes(self, labels: torch.Tensor) -> torch.Tensor:
         """Classes seen before that this batch does not hold; unseen ones stay, (C,)."""
         absent = self.seen.clone()
         absent[labels] = False

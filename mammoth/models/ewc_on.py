@@ -4,9 +4,16 @@ Each parameter is tied to its value after the last task, by a spring as stiff as
 information says that the parameter mattered: loss = CE + lambda sum_i F_i (theta_i - theta*_i)^2.
 One running Fisher, F <- gamma F + F_task, stands for all tasks.
 """
+from argparse import Namespace
+from typing import Any
+
+import torch
+
+from backbone.base import MammothBackbone
 from engine.argument_types import at_least, share
 from models.utils.continual_model import ContinualModel
 from models.utils.fisher import diagonal_fisher
+from utils.args import ArgumentParser
 
 
 class EwcOn(ContinualModel):
@@ -14,9 +21,11 @@ class EwcOn(ContinualModel):
 
     NAME = "ewc_on"
     COMPATIBILITY = ["class-il", "domain-il", "task-il"]
+    anchor: torch.Tensor  # (P,)
+    fisher: torch.Tensor  # (P,)
 
     @staticmethod
-    def get_parser(parser):
+    def get_parser(parser: ArgumentParser) -> ArgumentParser:
         """Strength and memory of the penalty."""
         parser.add_argument("--e_lambda", type=at_least(0.0), required=True,
                             help="lambda, the weight of the penalty")
@@ -24,14 +33,16 @@ class EwcOn(ContinualModel):
                             help="how much of the earlier tasks' Fisher information stays")
         return parser
 
-    def __init__(self, backbone, loss, args, transform, dataset=None):
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """Nothing matters yet: the Fisher information is zero."""
         super().__init__(backbone, loss, args, transform, dataset)
         parameters = self.net.get_params().detach()
-        self.register_buffer("anchor", parameters.clone())  # (P,)
-        self.register_buffer("fisher", parameters.new_zeros(parameters.shape))  # (P,)
+        self.register_buffer("anchor", parameters.clone())
+        self.register_buffer("fisher", parameters.new_zeros(parameters.shape))
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step on the stream, held back by the springs."""
         self.opt.zero_grad()
         loss = self.loss(self.net(inputs), labels) + self.args.e_lambda * self.penalty()
@@ -39,11 +50,11 @@ class EwcOn(ContinualModel):
         self.opt.step()
         return loss.item()
 
-    def penalty(self):
+    def penalty(self) -> torch.Tensor:
         """Squared distance to the anchor, in the metric of the Fisher information."""
         return (self.fisher * (self.net.get_params() - self.anchor).square()).sum()
 
-    def end_task(self, dataset):
+    def end_task(self, dataset: Any) -> None:
         """Add the task's Fisher information and move the anchor."""
         task_fisher = diagonal_fisher(self.net, dataset.train_loader, self.device)
         self.fisher = self.args.gamma * self.fisher + task_fisher

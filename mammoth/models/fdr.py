@@ -6,11 +6,14 @@ replayed samples towards those: alpha * mean_i |softmax(f(x_i)) - softmax(stored
 
 All tasks share the memory evenly at any time: when one ends, the others give up rows for it.
 """
+from typing import Any
+
 import torch
 
 from engine.argument_types import at_least
 from models.utils.rehearsal import RehearsalModel
 from models.utils.task_samples import draw_samples
+from utils.args import ArgumentParser
 from utils.batch_norm import bn_track_stats
 
 
@@ -21,14 +24,15 @@ class Fdr(RehearsalModel):
     COMPATIBILITY = ["class-il", "domain-il", "task-il", "general-continual"]
 
     @staticmethod
-    def get_parser(parser):
+    def get_parser(parser: ArgumentParser) -> ArgumentParser:
         """Arguments of the buffer and the weight of the second step."""
         parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--alpha", type=at_least(0.0), required=True,
                             help="weight of the distance to the stored outputs")
         return parser
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step on the stream and, from the second task on, one on the memory."""
         loss = self.step(self.loss(self.net(inputs), labels))
         if not self.buffer.is_empty():
@@ -37,7 +41,7 @@ class Fdr(RehearsalModel):
             loss += self.step(self.args.alpha * distance)
         return loss
 
-    def step(self, loss):
+    def step(self, loss: torch.Tensor) -> float:
         """Descend once along a loss; returns its value."""
         self.opt.zero_grad()
         loss.backward()
@@ -45,7 +49,7 @@ class Fdr(RehearsalModel):
         return loss.item()
 
     @torch.no_grad()
-    def end_task(self, dataset):
+    def end_task(self, dataset: Any) -> None:
         """Divide the memory among one task more, and store the outputs of its samples."""
         share = max(self.args.buffer_size // (self.current_task + 1), 1)
         if not self.buffer.is_empty():
@@ -62,12 +66,12 @@ class Fdr(RehearsalModel):
                              task_labels=torch.full_like(labels, self.current_task))
 
 
-def function_distance(logits, stored):
+def function_distance(logits: torch.Tensor, stored: torch.Tensor) -> torch.Tensor:
     """Mean Euclidean distance between the class probabilities of two logits (B, C)."""
     return torch.linalg.vector_norm(logits.softmax(1) - stored.softmax(1), dim=1).mean()
 
 
-def first_of_each(tasks, share):
+def first_of_each(tasks: torch.Tensor, share: int) -> torch.Tensor:
     """Row numbers of the first `share` rows of each task, tasks in order.
 
     Args:

@@ -8,9 +8,16 @@ of the dual quadratic programme (equation 11)
 
 The memory of M samples is divided evenly among the tasks; a task's part is drawn at its end.
 """
+from argparse import Namespace
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
 import numpy as np
 import torch
+from torch import nn
 
+from backbone.base import MammothBackbone
 from engine.argument_types import at_least
 from engine.errors import UsageError
 from models.utils.gradients import (
@@ -21,6 +28,9 @@ from models.utils.gradients import (
 )
 from models.utils.rehearsal import RehearsalModel
 from models.utils.task_samples import draw_samples
+from utils.args import ArgumentParser
+
+Parameters = Callable[[], Iterable[nn.Parameter]]
 
 
 class Gem(RehearsalModel):
@@ -30,19 +40,21 @@ class Gem(RehearsalModel):
     COMPATIBILITY = ["class-il", "domain-il", "task-il"]
 
     @staticmethod
-    def get_parser(parser):
+    def get_parser(parser: ArgumentParser) -> ArgumentParser:
         """Arguments of the buffer and the margin of the constraints."""
         parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--gamma", type=at_least(0.0), default=0.5,
                             help="least weight of each past task's gradient in a projection")
         return parser
 
-    def __init__(self, backbone, loss, args, transform, dataset=None):
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """Start with an empty buffer; tell at once if the solver is missing."""
         super().__init__(backbone, loss, args, transform, dataset)
         solver()
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step along the gradient, projected if a past task objects."""
         past = None if self.buffer.is_empty() else self.past_gradients()  # (T', P)
         self.opt.zero_grad()
@@ -55,7 +67,7 @@ class Gem(RehearsalModel):
         self.opt.step()
         return loss.item()
 
-    def past_gradients(self):
+    def past_gradients(self) -> torch.Tensor:
         """The gradient of each past task's loss on its part of the memory, (T', P)."""
         inputs, labels, tasks = self.buffer.get_all_data(self.transform, self.device)
         order = tasks.argsort(stable=True)
@@ -67,7 +79,7 @@ class Gem(RehearsalModel):
         return torch.stack([batch_gradient(self.net, self.loss, x, y) for x, y in zip(
             inputs.split(sizes), labels.split(sizes), strict=True)])
 
-    def end_task(self, dataset):
+    def end_task(self, dataset: Any) -> None:
         """Fill the task's part of the memory."""
         share = max(self.args.buffer_size // self.N_TASKS, 1)
         _, labels, images = draw_samples(dataset, share)
@@ -75,7 +87,7 @@ class Gem(RehearsalModel):
                              task_labels=torch.full_like(labels, self.current_task))
 
 
-def solver():
+def solver() -> ModuleType:
     """The module that solves quadratic programmes.
 
     Raises:
@@ -89,7 +101,8 @@ def solver():
     return quadprog
 
 
-def project(gradient, past, margin, ridge=1e-3):
+def project(gradient: torch.Tensor, past: torch.Tensor, margin: float,
+            ridge: float = 1e-3) -> torch.Tensor:
     """The gradient if it agrees with the past gradients, else the nearest vector that does.
 
     Args:
@@ -112,13 +125,13 @@ def project(gradient, past, margin, ridge=1e-3):
     return gradient + torch.from_numpy(weights).to(past) @ past
 
 
-def store_grad(params, grads, grad_dims):
+def store_grad(params: Parameters, grads: torch.Tensor, grad_dims: list[int]) -> None:
     """Copy the gradients of `params()` into the vector `grads` (upstream's calling form)."""
     assert grads.numel() == sum(grad_dims), "one entry per parameter"
     grads.copy_(flat_gradient(params()))
 
 
-def overwrite_grad(params, newgrad, grad_dims):
+def overwrite_grad(params: Parameters, newgrad: torch.Tensor, grad_dims: list[int]) -> None:
     """Copy the vector `newgrad` into the gradients of `params()` (upstream's calling form)."""
     assert newgrad.numel() == sum(grad_dims), "one entry per parameter"
     write_gradient(params(), newgrad)

@@ -4,8 +4,15 @@ Experience replay whose memory prefers samples with gradients unlike those that 
 choice is in `utils/gss_buffer.py`.
 """
 
+from argparse import Namespace
+from typing import Any
+
+import torch
+
+from backbone.base import MammothBackbone
 from engine.argument_types import Range, positive_int
 from models.utils.rehearsal import RehearsalModel
+from utils.args import ArgumentParser
 from utils.gss_buffer import Buffer
 
 
@@ -16,7 +23,7 @@ class Gss(RehearsalModel):
     COMPATIBILITY = ["class-il", "domain-il", "task-il", "general-continual"]
 
     @staticmethod
-    def get_parser(parser):
+    def get_parser(parser: ArgumentParser) -> ArgumentParser:
         """Arguments of the buffer, of its comparisons and the number of steps a batch."""
         parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--batch_num", type=Range(int, least=1, most=1000), default=1,
@@ -26,13 +33,15 @@ class Gss(RehearsalModel):
                                  "--minibatch_size")
         return parser
 
-    def __init__(self, backbone, loss, args, transform, dataset=None):
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """Start with an empty buffer that knows where gradients come from."""
         super().__init__(backbone, loss, args, transform, dataset)
         self.buffer = Buffer(args.buffer_size, "cpu",
                              args.gss_minibatch_size or args.minibatch_size, self)
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """Steps on stream and replay; the stream's samples are then offered to the buffer."""
         self.buffer.reset_fathom()
         for _ in range(self.args.batch_num):

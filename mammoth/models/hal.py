@@ -4,12 +4,17 @@ Each task leaves one anchor per class: an image made by gradient ascent on which
 forget most if it were tuned on the memory (equation 8). Each step then looks ahead: where the
 ordinary step would change the outputs on the anchors, it is bent back (equations 5 and 6).
 """
+from argparse import Namespace
+from typing import Any
+
 import torch
 
+from backbone.base import MammothBackbone
 from datasets.utils.label_reduction import UNLABELED
 from engine.argument_types import at_least, share
 from models.utils.gradients import call_with
 from models.utils.rehearsal import RehearsalModel
+from utils.args import ArgumentParser
 from utils.batch_norm import bn_track_stats
 
 ANCHOR_STEPS = 100
@@ -22,7 +27,7 @@ class HAL(RehearsalModel):
     COMPATIBILITY = ["class-il", "domain-il", "task-il"]
 
     @staticmethod
-    def get_parser(parser):
+    def get_parser(parser: ArgumentParser) -> ArgumentParser:
         """Arguments of the buffer and of the anchors."""
         parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--hal_lambda", type=at_least(0.0), default=0.1,
@@ -33,17 +38,19 @@ class HAL(RehearsalModel):
                             help="weight of an anchor's distance to that mean")
         return parser
 
-    def __init__(self, backbone, loss, args, transform, dataset=None):
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """Start with an empty buffer and without anchors."""
         super().__init__(backbone, loss, args, transform, dataset)
-        self.anchors = None  # (A, C, H, W)
+        self.anchors: torch.Tensor | None = None  # (A, C, H, W)
         self.phi = None  # (F,) running mean of the task's features
 
-    def begin_task(self, dataset):
+    def begin_task(self, dataset: Any) -> None:
         """The mean of the features is the task's own."""
         self.phi = None
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step on stream and replay that keeps the outputs on the anchors."""
         batch, batch_labels = self.with_replay(inputs, labels)
         self.opt.zero_grad()
@@ -61,7 +68,7 @@ class HAL(RehearsalModel):
         self.buffer.add_data(examples=not_aug_inputs, labels=labels)
         return value
 
-    def add_anchor_gradient(self):
+    def add_anchor_gradient(self) -> float:
         """Add the gradient of the anchors' penalty to that of the step; returns the penalty."""
         lr = self.opt.param_groups[0]["lr"]
         with torch.no_grad():
@@ -73,7 +80,7 @@ class HAL(RehearsalModel):
         penalty.backward()
         return penalty.item()
 
-    def end_task(self, dataset):
+    def end_task(self, dataset: Any) -> None:
         """Learn the anchors of the task's classes."""
         if self.phi is None:  # no step was taken (--start_from)
             return
@@ -84,7 +91,7 @@ class HAL(RehearsalModel):
         self.net.train()
         self.anchors = new if self.anchors is None else torch.cat((self.anchors, new))
 
-    def learn_anchors(self, classes):
+    def learn_anchors(self, classes: torch.Tensor) -> torch.Tensor:
         """Images that are remembered now, but not after tuning on the memory.
 
         Ascends on loss(tuned) - loss(now) - gamma |features - phi|^2, all classes at once.
@@ -110,7 +117,7 @@ class HAL(RehearsalModel):
             anchors = anchors.detach() + self.args.lr * ascent
         return anchors
 
-    def tuned_parameters(self):
+    def tuned_parameters(self) -> dict[str, torch.Tensor]:
         """What one step on a batch of the memory makes of the parameters, by name."""
         inputs, labels = self.buffer.get_data(self.args.batch_size, transform=self.transform,
                                               device=self.device)

@@ -5,15 +5,20 @@ separate yes-or-no questions: new ones from the labels, old ones from the answer
 before the task. Exemplars are chosen by herding; the class whose mean of exemplars is nearest in
 feature space is the answer.
 """
+from argparse import Namespace
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 
+from backbone.base import MammothBackbone
 from engine.argument_types import at_least
 from engine.errors import UsageError
 from models.utils.exemplar_means import ExemplarMeans
 from models.utils.rehearsal import RehearsalModel
 from models.utils.snapshots import frozen_copy
 from utils import binary_to_boolean_type
+from utils.args import ArgumentParser
 from utils.augmentations import BatchCompose, RandomCrop, RandomHorizontalFlip
 from utils.buffer import Buffer, fill_buffer, icarl_replay
 
@@ -25,7 +30,7 @@ class ICarl(RehearsalModel):
     COMPATIBILITY = ["class-il", "task-il"]
 
     @staticmethod
-    def get_parser(parser):
+    def get_parser(parser: ArgumentParser) -> ArgumentParser:
         """Arguments of the buffer and of variants of the method."""
         parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--compute_theoretical_best", type=binary_to_boolean_type, default=0,
@@ -38,7 +43,8 @@ class ICarl(RehearsalModel):
                             help="weight of the squared parameters in the loss")
         return parser
 
-    def __init__(self, backbone, loss, args, transform, dataset=None):
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """Start with an empty memory; mirror images count where the benchmark augments."""
         super().__init__(backbone, loss, args, transform, dataset)
         if args.use_original_icarl_transform and len(self.dataset.SIZE) != 2:
@@ -48,9 +54,9 @@ class ICarl(RehearsalModel):
             self.ncm_buffer = Buffer(args.buffer_size, sample_selection_strategy="unlimited")
         self.means = ExemplarMeans(self.num_classes, flip=self.transform is not None,
                                    batch_size=args.batch_size)
-        self.old_net = None
+        self.old_net: MammothBackbone | None = None
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Minus the squared distance to each class's mean of exemplars, (B, C).
 
         Before there are exemplars the network's own logits answer.
@@ -61,11 +67,12 @@ class ICarl(RehearsalModel):
         return self.means.scores(self.net, x, exemplars,
                                  getattr(self, "normalization_transform", None))
 
-    def begin_task(self, dataset):
+    def begin_task(self, dataset: Any) -> None:
         """The memory joins the training data."""
         icarl_replay(self, dataset)
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step on new and old classes."""
         if self.args.use_original_icarl_transform:
             inputs = self.original_augmentation(not_aug_inputs)
@@ -78,7 +85,7 @@ class ICarl(RehearsalModel):
         self.opt.step()
         return loss.item()
 
-    def classification_loss(self, inputs, labels):
+    def classification_loss(self, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Binary cross-entropy of each class seen so far; old ones ask the old network."""
         seen, past = self.n_seen_classes, self.n_past_classes
         targets = F.one_hot(labels, seen).to(inputs.dtype)  # (B, seen)
@@ -87,15 +94,17 @@ class ICarl(RehearsalModel):
                 targets[:, :past] = self.old_net(inputs)[:, :past].sigmoid()
         return F.binary_cross_entropy_with_logits(self.net(inputs)[:, :seen], targets)
 
-    def original_augmentation(self, images):
+    def original_augmentation(self, images: torch.Tensor) -> torch.Tensor:
         """Normalise, pad by four pixels, crop and flip at random."""
-        if hasattr(self, "normalization_transform"):
-            images = self.normalization_transform(images)
-        crop = RandomCrop(tuple(images.shape[2:]), padding=(4, 4, 4, 4))
+        normalise = getattr(self, "normalization_transform", None)
+        if normalise is not None:
+            images = normalise(images)
+        height, width = images.shape[2:]
+        crop = RandomCrop((height, width), padding=(4, 4, 4, 4))
         return BatchCompose([crop, RandomHorizontalFlip()])(images)
 
     @torch.no_grad()
-    def end_task(self, dataset):
+    def end_task(self, dataset: Any) -> None:
         """Keep the network as the teacher of the next task and choose exemplars."""
         best = self.args.compute_theoretical_best
         fill_buffer(self.buffer, dataset, self.current_task, net=self.net, use_herding=True,

@@ -3,6 +3,8 @@
 Nothing happens while the tasks arrive; at the end of the last one the network is trained on the
 data of all of them together, for the benchmark's epochs.
 """
+from typing import Any
+
 import torch
 from tqdm import tqdm
 
@@ -19,11 +21,12 @@ class Joint(ContinualModel):
     COMPATIBILITY = ["class-il", "domain-il", "task-il"]
     LEARNS_EACH_TASK = False
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """The stream is left alone until its end."""
         return 0.0
 
-    def end_task(self, dataset):
+    def end_task(self, dataset: Any) -> None:
         """After the last task: train on a mixture of all tasks' samples."""
         if len(dataset.test_loaders) < self.N_TASKS:
             return
@@ -47,12 +50,12 @@ class Joint(ContinualModel):
             if scheduler is not None:
                 scheduler.step()
 
-    def task_data(self):
+    def task_data(self) -> list[Any]:
         """The training sets of all tasks, from a second reading of the benchmark."""
         dataset = get_dataset(self.args)
         return [dataset.get_data_loaders()[0].dataset for _ in range(self.N_TASKS)]
 
-    def step(self, inputs, labels):
+    def step(self, inputs: torch.Tensor, labels: torch.Tensor) -> None:
         """One step of cross-entropy on what is labelled."""
         inputs, labels = labelled_rows((inputs, labels))
         if not len(labels):
@@ -63,7 +66,8 @@ class Joint(ContinualModel):
         self.opt.step()
 
 
-def mixed_batch(tasks, owner, index):
+def mixed_batch(tasks: list[Any], owner: torch.Tensor,
+                index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Fetch samples of several tasks as one batch.
 
     Args:

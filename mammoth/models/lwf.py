@@ -4,16 +4,22 @@ A copy of the network from before the task says what the old classes' outputs we
 images; the network has to keep them (knowledge distillation at temperature T) while it learns
 the new classes, whose part of the classifier is warmed up first.
 """
+from argparse import Namespace
+from typing import Any
+
 import torch
 from torch.nn import functional as F
 
+from backbone.base import MammothBackbone
 from datasets.utils.label_reduction import labelled_rows
 from engine.argument_types import at_least, positive
 from models.utils.continual_model import ContinualModel
 from models.utils.snapshots import frozen_copy
+from utils.args import ArgumentParser
 
 
-def distillation_loss(logits, old_logits, temperature):
+def distillation_loss(logits: torch.Tensor, old_logits: torch.Tensor,
+                      temperature: float) -> torch.Tensor:
     """Cross-entropy between softened outputs, averaged over the batch.
 
     A softmax raised to 1/T and normalised again, as the paper's equation 3 has it, is the softmax
@@ -29,7 +35,7 @@ class Lwf(ContinualModel):
     COMPATIBILITY = ["class-il", "task-il"]
 
     @staticmethod
-    def get_parser(parser):
+    def get_parser(parser: ArgumentParser) -> ArgumentParser:
         """Weight and temperature of the distillation."""
         parser.add_argument("--alpha", type=at_least(0.0), default=0.5,
                             help="weight of the distillation")
@@ -37,12 +43,13 @@ class Lwf(ContinualModel):
                             help="T, the temperature of both softmaxes")
         return parser
 
-    def __init__(self, backbone, loss, args, transform, dataset=None):
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """There is no past yet."""
         super().__init__(backbone, loss, args, transform, dataset)
-        self.old_net = None
+        self.old_net: MammothBackbone | None = None
 
-    def begin_task(self, dataset):
+    def begin_task(self, dataset: Any) -> None:
         """Let the new part of the classifier catch up before it can disturb the rest."""
         if self.old_net is None:
             return
@@ -61,7 +68,8 @@ class Lwf(ContinualModel):
                 opt.step()
         self.net.train()
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step; the copy answers the same images that the network sees."""
         self.opt.zero_grad()
         logits = self.net(inputs)  # (B, C)
@@ -75,6 +83,6 @@ class Lwf(ContinualModel):
         self.opt.step()
         return loss.item()
 
-    def end_task(self, dataset):
+    def end_task(self, dataset: Any) -> None:
         """This network is the past of the next one."""
         self.old_net = frozen_copy(self.net)

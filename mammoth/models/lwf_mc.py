@@ -3,11 +3,17 @@
 iCaRL without exemplars: every class is a binary problem. A new class has its label as target, a
 past one the probability that the network gave it before the task.
 """
+from argparse import Namespace
+from typing import Any
+
+import torch
 from torch.nn import functional as F
 
+from backbone.base import MammothBackbone
 from engine.argument_types import at_least
 from models.utils.continual_model import ContinualModel
 from models.utils.snapshots import frozen_copy
+from utils.args import ArgumentParser
 
 
 class LwFMC(ContinualModel):
@@ -17,18 +23,20 @@ class LwFMC(ContinualModel):
     COMPATIBILITY = ["class-il", "task-il"]
 
     @staticmethod
-    def get_parser(parser):
+    def get_parser(parser: ArgumentParser) -> ArgumentParser:
         """Weight of the parameters' norm."""
         parser.add_argument("--wd_reg", type=at_least(0.0), default=0.0,
                             help="weight of the squared norm of the parameters in the loss")
         return parser
 
-    def __init__(self, backbone, loss, args, transform, dataset=None):
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """There is no past yet."""
         super().__init__(backbone, loss, args, transform, dataset)
-        self.old_net = None
+        self.old_net: MammothBackbone | None = None
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step on the stream."""
         self.opt.zero_grad()
         logits = self.net(inputs)[:, :self.n_seen_classes]
@@ -39,7 +47,7 @@ class LwFMC(ContinualModel):
         self.opt.step()
         return loss.item()
 
-    def targets(self, inputs, labels):
+    def targets(self, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """What each seen class should answer, (B, seen classes)."""
         targets = F.one_hot(labels, self.n_seen_classes).float()
         if self.old_net is not None:
@@ -47,6 +55,6 @@ class LwFMC(ContinualModel):
             targets[:, past] = self.old_net(inputs)[:, past].sigmoid()
         return targets
 
-    def end_task(self, dataset):
+    def end_task(self, dataset: Any) -> None:
         """This network is the past of the next one."""
         self.old_net = frozen_copy(self.net)

@@ -3,9 +3,13 @@
 A class is the mean of its samples' features. SimpleCIL (Zhou et al., 2023) compares directions,
 the default here; the older rule compares distances.
 """
+from argparse import Namespace
+from typing import Any
+
 import torch
 from torch.nn import functional as F
 
+from backbone.base import MammothBackbone
 from models.utils.closed_form import ClosedFormModel
 from utils.args import ArgumentParser
 
@@ -23,7 +27,8 @@ class Ncm(ClosedFormModel):
                             help="how the distance to a class mean is measured")
         return parser
 
-    def __init__(self, backbone, loss, args, transform, dataset=None) -> None:
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """Start without samples."""
         super().__init__(backbone, loss, args, transform, dataset)
         self.zeros("sums", self.num_classes, self.feature_dim)

@@ -9,8 +9,12 @@ The ridge is chosen after each task. The authors try powers of ten on a held-out
 here generalised cross-validation (Golub et al., 1979) chooses among the same powers: it needs the
 sums only and does not depend on the order of the samples.
 """
+from argparse import Namespace
+from typing import Any
+
 import torch
 
+from backbone.base import MammothBackbone
 from engine.argument_types import at_least
 from engine.errors import RunError
 from models.utils.closed_form import ClosedFormModel
@@ -24,6 +28,8 @@ class Ranpac(ClosedFormModel):
     """Ridge regression on randomly projected features."""
 
     NAME = "ranpac"
+    projection: torch.Tensor  # (F, M)
+    gram: torch.Tensor  # (M, M)
 
     @staticmethod
     def get_parser(parser: ArgumentParser) -> ArgumentParser:
@@ -36,12 +42,13 @@ class Ranpac(ClosedFormModel):
                                  "generalised cross-validation")
         return parser
 
-    def __init__(self, backbone, loss, args, transform, dataset=None) -> None:
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """Draw the projection (by the seed) and start without samples."""
         super().__init__(backbone, loss, args, transform, dataset)
         self.width = args.rp_size or self.feature_dim  # M
         projection = torch.randn(self.feature_dim, args.rp_size)
-        self.register_buffer("projection", projection.double())  # (F, M)
+        self.register_buffer("projection", projection.double())
         self.zeros("gram", self.width, self.width)
         self.zeros("sums", self.num_classes, self.width)
 

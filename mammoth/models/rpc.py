@@ -5,14 +5,17 @@ will ever come, all equally far apart. Only the features learn, so new classes c
 ones' place. Beside it runs plain replay from a class-balanced buffer.
 """
 import math
+from argparse import Namespace
+from typing import Any
 
 import torch
 
+from backbone.base import MammothBackbone
 from models.utils.rehearsal import RehearsalModel
 from utils.buffer import fill_buffer
 
 
-def simplex_vertices(n_vertices):
+def simplex_vertices(n_vertices: int) -> torch.Tensor:
     """Unit vectors with equal angles between them: the regular simplex around the origin.
 
     The first d are the standard basis, the last lies on the diagonal where all distances agree;
@@ -33,17 +36,20 @@ class RPC(RehearsalModel):
 
     NAME = "rpc"
     COMPATIBILITY = ["class-il", "task-il"]
+    vertices: torch.Tensor  # (C - 1, C)
 
-    def __init__(self, backbone, loss, args, transform, dataset=None):
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """Place all classes and start with an empty buffer."""
         super().__init__(backbone, loss, args, transform, dataset)
-        self.register_buffer("vertices", simplex_vertices(self.num_classes))  # (C - 1, C)
+        self.register_buffer("vertices", simplex_vertices(self.num_classes))
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Inner products of the network's first C - 1 outputs with the vertices, (B, C)."""
         return self.net(x)[:, :-1] @ self.vertices
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step on stream and replay in one forward pass."""
         inputs, labels = self.with_replay(inputs, labels)
         self.opt.zero_grad()
@@ -52,6 +58,6 @@ class RPC(RehearsalModel):
         self.opt.step()
         return loss.item()
 
-    def end_task(self, dataset):
+    def end_task(self, dataset: Any) -> None:
         """Divide the buffer evenly among the classes seen so far."""
         fill_buffer(self.buffer, dataset, self.current_task)

@@ -1,4 +1,6 @@
 """Plain fine-tuning: the lower bound that every method has to beat."""
+import torch
+
 from models.utils.continual_model import ContinualModel
 
 
@@ -8,7 +10,8 @@ class Sgd(ContinualModel):
     NAME = "sgd"
     COMPATIBILITY = ["class-il", "domain-il", "task-il", "general-continual"]
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None):
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step of cross-entropy on the stream."""
         self.opt.zero_grad()
         loss = self.loss(self.net(inputs), labels)

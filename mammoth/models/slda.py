@@ -5,8 +5,12 @@ around their class means. The authors update that covariance sample by sample, a
 they are at that moment, so their answer depends on the order of the stream. Here the sums of x and
 x x^T are kept instead: as small, and exactly the batch solution at any time.
 """
+from argparse import Namespace
+from typing import Any
+
 import torch
 
+from backbone.base import MammothBackbone
 from engine.argument_types import positive_share
 from models.utils.closed_form import ClosedFormModel
 from models.utils.positive_definite import solve_positive
@@ -17,6 +21,7 @@ class Slda(ClosedFormModel):
     """Class means under a shared, shrunken covariance."""
 
     NAME = "slda"
+    gram: torch.Tensor  # (F, F)
 
     @staticmethod
     def get_parser(parser: ArgumentParser) -> ArgumentParser:
@@ -26,7 +31,8 @@ class Slda(ClosedFormModel):
                             help="weight of the identity in the covariance")
         return parser
 
-    def __init__(self, backbone, loss, args, transform, dataset=None) -> None:
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """Start without samples."""
         super().__init__(backbone, loss, args, transform, dataset)
         self.zeros("sums", self.num_classes, self.feature_dim)

@@ -5,9 +5,13 @@ classes that came (or will come) after a sample was stored replaces that part of
 down where it would outshine the true class. The stream is learned among the task's own classes
 only, and classes that are still to come are held below the present ones by a margin.
 """
+from argparse import Namespace
+from typing import Any
+
 import torch
 from torch.nn import functional as F
 
+from backbone.base import MammothBackbone
 from engine.argument_types import at_least, positive_share
 from models.rpc import simplex_vertices
 from models.utils.rehearsal import RehearsalModel
@@ -43,6 +47,8 @@ class XDerRpc(RehearsalModel):
 
     NAME = "xder_rpc"
     COMPATIBILITY = ["class-il", "task-il"]
+    vertices: torch.Tensor  # (C - 1, C)
+    task_ends: torch.Tensor  # (T,)
 
     @staticmethod
     def get_parser(parser: ArgumentParser) -> ArgumentParser:
@@ -60,19 +66,21 @@ class XDerRpc(RehearsalModel):
                             help="that margin")
         return parser
 
-    def __init__(self, backbone, loss, args, transform, dataset=None) -> None:
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
+                 dataset: Any = None) -> None:
         """Place all classes and start with an empty buffer."""
         super().__init__(backbone, loss, args, transform, dataset)
-        self.register_buffer("vertices", simplex_vertices(self.num_classes))  # (C - 1, C)
+        self.register_buffer("vertices", simplex_vertices(self.num_classes))
         ends = [self.get_offsets(task)[1] for task in range(self.N_TASKS)]
-        self.register_buffer("task_ends", torch.tensor(ends))  # (T,)
+        self.register_buffer("task_ends", torch.tensor(ends))
         self.renewals = torch.zeros(args.buffer_size)  # of each row, in this task
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Inner products of the network's first C - 1 outputs with the vertices, (B, C)."""
         return self.net(x)[:, :-1] @ self.vertices
 
-    def observe(self, inputs, labels, not_aug_inputs, epoch=None) -> float:
+    def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
+                epoch: int | None = None) -> float:
         """One step; the logits of replayed samples may be renewed."""
         self.opt.zero_grad()
         past = self.n_past_classes
@@ -136,7 +144,7 @@ class XDerRpc(RehearsalModel):
         return excess.clamp(min=0).sum() / (excess > 0).sum().clamp(min=1)
 
     @torch.no_grad()
-    def end_task(self, dataset) -> None:
+    def end_task(self, dataset: Any) -> None:
         """Divide the buffer among the classes; store and renew logits."""
         fill_buffer(self.buffer, dataset, self.current_task, net=self.net,
                     required_attributes=("examples", "labels", "logits"))

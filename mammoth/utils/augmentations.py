@@ -178,7 +178,7 @@ _BATCHED: dict[str, Callable[[Any], BatchTransform | None]] = {
     "Normalize": lambda t: Normalize(t.mean, t.std),
     # torchvision's own arithmetic on tensors, with the parameters drawn image by image.
     "ColorJitter": PerImage,
-    "RandomApply": lambda t: RandomApply(to_batch_transform(t.transforms), t.p),
+    "RandomApply": lambda t: RandomApply(to_batch_transform(t.transforms) or BatchCompose([]), t.p),
 }
 _CONVERSIONS = ("ToTensor", "ToPILImage", "PILToTensor", "Identity")
 

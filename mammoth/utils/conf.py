@@ -86,12 +86,14 @@ def set_random_seed(seed: int) -> None:
 
 def get_rng_state() -> dict[str, Any]:
     """The state of the global generators as plain numbers and tensors (safe to load)."""
-    kind, keys, position, has_gauss, gauss = np.random.get_state()
+    numpy = np.random.get_state(legacy=False)
+    keys = numpy["state"]["key"].astype(np.int64)
     version, numbers, gauss_next = random.getstate()
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-        "numpy": [kind, torch.from_numpy(keys.astype(np.int64)), position, has_gauss, gauss],
+        "numpy": [numpy["bit_generator"], torch.from_numpy(keys), numpy["state"]["pos"],
+                  numpy["has_gauss"], numpy["gauss"]],
         "python": [version, list(numbers), gauss_next],
     }
 

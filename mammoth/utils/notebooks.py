@@ -21,11 +21,13 @@ def _words(model: str | None, dataset: str | None, args: dict[str, Any]) -> list
     return words
 
 
-def load_runner(model: str, dataset: str, args: dict[str, Any] | None = None) -> tuple[Any, Any]:
+def load_runner(model: str | None, dataset: str | None,
+                args: dict[str, Any] | None = None) -> tuple[Any, Any]:
     """Build a method and a benchmark, ready for `train(model, dataset)`.
 
     With `loadcheck` the method is as it was trained, with its samples and at its task, and
-    answers (`model(images)`) at once; settings and seed are those of the checkpoint.
+    answers (`model(images)`) at once; settings and seed are those of the checkpoint, and so are
+    model and benchmark where they are None.
     """
     built, benchmark, settings = initialize(parse_args(_words(model, dataset, args or {})))
     built.to(built.device)

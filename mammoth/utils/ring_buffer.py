@@ -3,6 +3,7 @@ from typing import Any
 
 import torch
 
+from engine.buffer_storage import RowStorage
 from engine.buffer_strategies import RingSampling
 from engine.errors import RunError, UsageError
 from utils.buffer import Buffer
@@ -11,7 +12,7 @@ from utils.buffer import Buffer
 class _PartOfTask(RingSampling):
     """Slots in turn within the part of the current task."""
 
-    def place(self, buffer: Buffer, count: int, labels: torch.Tensor | None) -> list[int]:
+    def place(self, buffer: RowStorage, count: int, labels: torch.Tensor | None) -> list[int]:
         """Sample n of a task goes to row n modulo the part's size, within the part."""
         assert isinstance(buffer, RingBuffer)
         part, first = buffer.buffer_portion_size, buffer.num_seen_examples
@@ -70,6 +71,10 @@ class RingBuffer(Buffer):
     def buffer_size(self) -> int:
         """The number of rows of all parts together; fixed."""
         return self._buffer_size
+
+    @buffer_size.setter
+    def buffer_size(self, size: int) -> None:
+        raise AttributeError("The parts of a RingBuffer are fixed, so its size is; make another.")
 
     def is_empty(self) -> bool:
         """Whether no task has stored anything."""

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
+from typing import Any
 
 _MISSING = ("nms", "qnms")
 _SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
@@ -70,8 +71,8 @@ def install(skipped_folder: str | None = None) -> None:
     Args:
         skipped_folder: a folder of the path where `torchvision` is not to be looked for.
     """
-    watcher = next((finder for finder in sys.meta_path
-                    if type(finder).__name__ == "_TorchvisionWatcher"), None)
+    watcher: Any = next((finder for finder in sys.meta_path
+                         if type(finder).__name__ == "_TorchvisionWatcher"), None)
     if watcher is None:
         watcher = _TorchvisionWatcher()
         sys.meta_path.insert(0, watcher)

@@ -67,9 +67,10 @@ class Experiment:
         args, model = self.args, self.model
         model.to(model.device)
         checkpoint = load_checkpoint(args.loadcheck) if args.loadcheck else None
-        resuming = checkpoint is not None and args.resume and "run" in checkpoint
+        earlier = checkpoint.get("run") if checkpoint is not None and args.resume else None
+        resuming = earlier is not None
         self.folder = RunFolder(args, self.sources, self.key,
-                                checkpoint["run"]["folder"] if resuming else None)
+                                None if earlier is None else earlier["folder"])
         self._try_places()
         try:
             if resuming:
@@ -79,7 +80,7 @@ class Experiment:
                     print(f"This run is finished already.\nResult: {self.folder.path}")
                     return done
             self.trackers = open_trackers(args, self.folder)
-            return self._run(checkpoint, bool(resuming))
+            return self._run(checkpoint, resuming)
         finally:
             self.folder.close()
 

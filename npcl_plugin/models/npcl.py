@@ -240,6 +240,7 @@ class NPCL(ContinualModel):
         if not args.stream_prior:
             return None
         labels = self.context.labels
+        assert labels is not None  # chosen as the task began
         if not self.buffer.is_empty():
             labels = torch.cat((labels, self.buffer.labels.to(labels)))
         counts = labels.bincount(minlength=self.N_CLASSES).clamp(1, args.context_per_class)

@@ -24,7 +24,7 @@ def weights(query: torch.Tensor, key: torch.Tensor, n_attention_heads: int) -> t
     """Attention of projected queries (n, O) to keys (m, O), mean over its heads: (n, m)."""
     query, key = (rows.unflatten(-1, (n_attention_heads, -1)).transpose(0, 1)
                   for rows in (query, key))
-    scaled = query @ key.transpose(1, 2) / query.shape[-1] ** 0.5  # (heads, n, m)
+    scaled: torch.Tensor = query @ key.transpose(1, 2) / query.shape[-1] ** 0.5  # (heads, n, m)
     return scaled.softmax(-1).mean(0)
 
 

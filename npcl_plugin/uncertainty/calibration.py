@@ -17,7 +17,8 @@ def probabilities(log_probs: np.ndarray) -> np.ndarray:
     """(n, K) stored logarithms -> probabilities that sum to 1."""
     values = log_probs.astype(np.float64)
     values = np.exp(values - values.max(1, keepdims=True, initial=-np.inf))
-    return values / values.sum(1, keepdims=True)
+    shares: np.ndarray = values / values.sum(1, keepdims=True)
+    return shares
 
 
 def ece(probs: np.ndarray, labels: np.ndarray, bins: int = BINS) -> float:
@@ -45,7 +46,9 @@ def share_ties(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
     order = np.argsort(scores, kind="stable")
     scores, values = scores[order], values[order].astype(np.float64)
     group = np.cumsum(np.r_[False, scores[1:] != scores[:-1]]) if len(scores) else order
-    return (np.bincount(group, values) / np.maximum(np.bincount(group), 1))[group]
+    means: np.ndarray = np.bincount(group, values) / np.maximum(np.bincount(group), 1)
+    shared: np.ndarray = means[group]
+    return shared
 
 
 def _equal_mass(scores: np.ndarray, hits: np.ndarray, bins: int) -> dict[str, np.ndarray]:
@@ -102,7 +105,8 @@ def brier(probs: np.ndarray, labels: np.ndarray) -> float:
 
 def entropy(probs: np.ndarray) -> np.ndarray:
     """(n, K) -> (n,) nats."""
-    return -(probs * np.log(np.maximum(probs, np.finfo(np.float64).tiny))).sum(1)
+    nats: np.ndarray = -(probs * np.log(np.maximum(probs, np.finfo(np.float64).tiny))).sum(1)
+    return nats
 
 
 def rejection(confidence: np.ndarray, correct: np.ndarray, points: int = 51) \

@@ -12,7 +12,8 @@ SIGNIFICANCE = 0.05
 def interval_width(draws: np.ndarray) -> np.ndarray:
     """Width of [2.5, 97.5] percent over the draws: (S, n) -> (n,), linear interpolation."""
     low, high = np.quantile(draws, (0.025, 0.975), axis=0)
-    return high - low
+    width: np.ndarray = high - low
+    return width
 
 
 def votes(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +83,7 @@ def grouped(piw: np.ndarray, vote: np.ndarray, t_p: np.ndarray,
 
 
 def by_class(piw: np.ndarray, vote: np.ndarray, t_p: np.ndarray,
-             labels: np.ndarray) -> dict[str, list]:
+             labels: np.ndarray) -> dict[str, list[Any]]:
     """`grouped` for each class that occurs, as columns."""
     present = np.unique(labels)
     rows = [grouped(*(part[labels == label] for part in (piw, vote, t_p, labels)))

@@ -71,8 +71,8 @@ def measure(model: Any, images: torch.Tensor, labels: torch.Tensor, n_seen: int,
     if is_np(model):
         model.predictor.forget()
     _, seconds = cpu_seconds(lambda: [answer(part) for part in images.split(256)])
-    found = {"answer": {"images": len(images), "seconds": seconds}, "context": None,
-             "draws": None}
+    found: dict[str, Any] = {"answer": {"images": len(images), "seconds": seconds},
+                             "context": None, "draws": None}
     if is_np(model) and not model.buffer.is_empty():
         features, seconds = cpu_seconds(lambda: torch.cat(
             [model.net.features(part) for part in images.split(256)]))
@@ -82,10 +82,10 @@ def measure(model: Any, images: torch.Tensor, labels: torch.Tensor, n_seen: int,
     return found
 
 
-def by_context(model: Any, targets: Targets, n_seen: int) -> dict[str, list]:
+def by_context(model: Any, targets: Targets, n_seen: int) -> dict[str, list[Any]]:
     """Accuracy, mean entropy and time with parts of the buffer as context."""
     sizes = sorted({round(share * len(model.buffer)) for share in CONTEXT_SHARES})
-    columns: dict[str, list] = {"size": sizes, "accuracy": [], "entropy": [], "seconds": []}
+    columns: dict[str, list[Any]] = {"size": sizes, "accuracy": [], "entropy": [], "seconds": []}
     usual = model.predictor.context_size
     try:
         for size in sizes:

@@ -3,6 +3,8 @@ import io
 import json
 import math
 import os
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ FOLDER = "uncertainty"
 def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write an .npz, compressed."""
     stream = io.BytesIO()
-    np.savez_compressed(stream, **{name: np.asarray(value) for name, value in arrays.items()})
+    np.savez_compressed(stream, allow_pickle=False,
+                        **{name: np.asarray(value) for name, value in arrays.items()})
     _replace(path, stream.getvalue())
 
 
@@ -28,7 +31,8 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except (OSError, EOFError, KeyError, ValueError, *_ZIP_ERRORS) as error:
+    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile,
+            zlib.error) as error:
         raise ValueError(f"Expected whole arrays in {path}, but it cannot be read "
                          f"({type(error).__name__}); run again or remove it.") from error
 
@@ -77,12 +81,3 @@ def _replace(path: Path, content: bytes) -> None:
     unfinished.write_bytes(content)
     os.replace(unfinished, path)
 
-
-def _zip_errors() -> tuple[type[Exception], ...]:
-    import zipfile
-    import zlib
-
-    return zipfile.BadZipFile, zlib.error
-
-
-_ZIP_ERRORS = _zip_errors()

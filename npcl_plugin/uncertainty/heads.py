@@ -7,7 +7,8 @@ def _mean_by_task(values: np.ndarray, tasks: np.ndarray, n_tasks: int) -> np.nda
     owner = (tasks[:, None] == np.arange(n_tasks)).astype(np.float64)  # (n, n_tasks)
     count = owner.sum(0)
     sums = values.T.astype(np.float64) @ owner
-    return np.divide(sums, count, out=np.full_like(sums, np.nan), where=count > 0)
+    means: np.ndarray = np.divide(sums, count, out=np.full_like(sums, np.nan), where=count > 0)
+    return means
 
 
 def accuracy_map(head_predicted: np.ndarray, labels: np.ndarray, tasks: np.ndarray,

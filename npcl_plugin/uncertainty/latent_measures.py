@@ -27,7 +27,8 @@ def active_units(kl: np.ndarray) -> np.ndarray:
 
 def sorted_log_kl(kl: np.ndarray, points: int = 64) -> np.ndarray:
     """log10 of the units' KL, largest first, at most `points` of them, evenly spaced."""
-    values = np.sort(np.log10(np.maximum(kl.astype(np.float64), 1e-12)))[::-1]
+    values: np.ndarray = np.sort(np.log10(np.maximum(kl.astype(np.float64), 1e-12)))[::-1]
     if len(values) <= points:
         return values
-    return values[np.linspace(0, len(values) - 1, points).round().astype(int)]
+    chosen: np.ndarray = values[np.linspace(0, len(values) - 1, points).round().astype(int)]
+    return chosen

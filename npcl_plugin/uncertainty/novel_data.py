@@ -40,7 +40,7 @@ def novel_for(wanted: str, dataset: Any) -> Novel:
     if name == "none":
         return Novel(name, None, "", "" if wanted == "none" else
                      f"There is no novel data for {dataset.NAME}; --novel_data chooses some.")
-    newest = getattr(dataset.test_loaders[-1].dataset, "dataset", None)
+    newest: Any = getattr(dataset.test_loaders[-1].dataset, "dataset", None)
     if not hasattr(newest, "fetch"):
         return Novel(name, None, "", f"{dataset.NAME} is not held in memory, so no novel data "
                                      "can take its images' place.")
@@ -61,8 +61,8 @@ def novel_for(wanted: str, dataset: Any) -> Novel:
     return Novel(name, changed, TITLES[name] + through)
 
 
-def _images(name: str, dataset: Any) -> torch.Tensor | None:
-    """uint8 images (n, H, W) or (n, H, W, 3)."""
+def _images(name: str, dataset: Any) -> Any:
+    """uint8 images (n, H, W) or (n, H, W, 3); None if there are none."""
     if name in ("mnist", "fashion-mnist"):
         files = contract.MNIST if name == "mnist" else contract.FASHION_MNIST
         return contract.load_idx(files, False)[0]

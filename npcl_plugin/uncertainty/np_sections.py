@@ -32,10 +32,10 @@ def _units(kl: np.ndarray) -> np.ndarray:
     return np.zeros(0) if np.isnan(kl).any() else sorted_log_kl(kl)
 
 
-def _epochs(files: dict[int, Arrays]) -> dict[str, list]:
+def _epochs(files: dict[int, Arrays]) -> dict[str, list[Any]]:
     """Columns over epochs; earlier tasks are thinned."""
-    columns: dict[str, list] = {name: [] for name in ("task", "epoch", "global_mean", "global_sd",
-                                                      "task_mean", "task_sd")}
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("task", "epoch", "global_mean", "global_sd", "task_mean", "task_sd")}
     for task, arrays in files.items():
         count = len(arrays["epoch"])
         kept = count if task == max(files) else min(count, _EPOCHS_OF_EARLIER_TASKS)

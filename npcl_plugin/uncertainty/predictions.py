@@ -59,7 +59,8 @@ def answers(model: Any, data: Any, rows: torch.Tensor, task: int,
         task: told to models that know the task only.
         n_seen: K.
     """
-    found: dict[str, list] = {name: [] for name in ("log_probs", "predicted", "energy", "labels")}
+    found: dict[str, list[np.ndarray]] = {
+        name: [] for name in ("log_probs", "predicted", "energy", "labels")}
     for images, labels in batches(data, rows):
         images = images.to(model.device)
         outputs = (model(images, task) if knows_task(model) else model(images))[:, :n_seen].double()

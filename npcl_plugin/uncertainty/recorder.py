@@ -54,7 +54,7 @@ class Recorder:
         row = {"epoch": np.int32(epoch), **l1_norms(distributions(run.model, context))}
         before = load_arrays(path) if epoch and path.exists() else None
         columns = {name: np.asarray(value)[None] for name, value in row.items()}
-        if before is not None and before["task_mean"].shape[1] == len(row["task_mean"]):
+        if before is not None and before["task_mean"].shape[1] == columns["task_mean"].shape[1]:
             kept = before["epoch"] < epoch
             columns = {name: np.concatenate((before[name][kept], value))
                        for name, value in columns.items()}
@@ -80,7 +80,8 @@ class Recorder:
         last = len(run.dataset.test_loaders) - 1
 
         def answer(x: torch.Tensor) -> torch.Tensor:
-            return model(x, last) if predictions.knows_task(model) else model(x)
+            outputs: torch.Tensor = model(x, last) if predictions.knows_task(model) else model(x)
+            return outputs
 
         measured = cost.measure(model, images, labels, n_seen, answer)
         measured["parameters"] = sum(p.numel() for p in model.get_parameters())
@@ -192,4 +193,4 @@ def _class_names(dataset: Any) -> list[str] | None:
 
 
 def _folder(run: Any) -> Path:
-    return run.folder.path / FOLDER
+    return Path(run.folder.path) / FOLDER

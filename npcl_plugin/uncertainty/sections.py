@@ -75,7 +75,7 @@ def heads_section(files: list[Arrays]) -> dict[str, Any] | None:
             "true_head_lowest": float((lowest == np.arange(n_tasks))[known].mean())}
 
 
-def transfer_section(by_task_values: dict[str, list]) -> dict[str, Any]:
+def transfer_section(by_task_values: dict[str, list[Any]]) -> dict[str, Any]:
     """Backward transfer of accuracy and entropy and how they go together."""
     moved = {name: transfer.backward_transfer(by_task_values.get(name, []))
              for name in ("accuracy", "entropy")}
@@ -93,7 +93,7 @@ def novelty_section(pairs: list[tuple[Arrays, Arrays]], about: dict[str, Any]) \
     scores = [(novelty.scores_of(known), novelty.scores_of(novel)) for known, novel in pairs]
     names = list(scores[-1][0])
 
-    def over_tasks(function: Any) -> dict[str, list]:
+    def over_tasks(function: Any) -> dict[str, list[Any]]:
         return {name: [function(known[name], novel[name]) for known, novel in scores]
                 for name in names}
 

@@ -25,7 +25,7 @@ def write_summary(run_folder: Path) -> dict[str, Any]:
         ValueError: there is nothing to measure, or a file is damaged.
     """
     folder = Path(run_folder) / FOLDER
-    summary = plain(build(folder))
+    summary: dict[str, Any] = plain(build(folder))
     save_json(folder / "summary.json", summary)
     return summary
 

@@ -16,6 +16,8 @@ class Permutation:
         rng: where the permutation comes from; from torch's generator when not given.
     """
 
+    perm: np.ndarray | None
+
     def __init__(self, size: int, rng: np.random.Generator | None = None) -> None:
         self._set((rng or private_rng()).permutation(size))
 

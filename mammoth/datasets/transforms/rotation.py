@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 
 from datasets.transforms.permutation import private_rng
@@ -15,7 +16,7 @@ from datasets.transforms.permutation import private_rng
 _ONE = 65536  # PIL's fixed-point numbers have 16 binary places
 
 
-def _fixed(values: np.ndarray) -> np.ndarray:
+def _fixed(values: np.ndarray) -> NDArray[np.int32]:
     """Nearest fixed-point numbers, (n,) -> (n, 1, 1)."""
     return np.floor(values * _ONE + 0.5).astype(np.int32).reshape(-1, 1, 1)
 

@@ -1,4 +1,5 @@
 """What the benchmarks of this folder share: images in memory, and kinds of tasks on them."""
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -51,7 +52,7 @@ class InMemoryDataset(PlainImages, ContinualDataset):
         With `--joint 1` in domain-IL: all training sets as one, whose samples carry their task
         as `task_ids`, and a test loader in `self` for each task.
         """
-        if self.SETTING == "domain-il" and getattr(self.args, "joint", 0):
+        if self.SETTING == "domain-il" and getattr(self.args, "joint", False):
             return self._join_domains()
         return self._next_task()
 
@@ -104,6 +105,9 @@ class RotatedDataset(InMemoryDataset):
 
 class ColourDataset(InMemoryDataset):
     """Colour images with the class's TRANSFORM for training and TEST_TRANSFORM for testing."""
+
+    MEAN: Sequence[float]
+    STD: Sequence[float]
 
     def _train_transform(self) -> Any:
         return self.TRANSFORM

@@ -1,8 +1,9 @@
 """The base of all benchmarks: a sequence of tasks and what belongs to it."""
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from torch.nn import functional
 
 import utils.torchvision_compat  # noqa: F401  (benchmarks may import torchvision from here on)
@@ -58,6 +59,7 @@ class ContinualDataset:
         c_task: number of the current task, -1 at first; counts for class- and task-IL only.
         class_order: new label of each original class, or None.
         task_order: original number of the task at each place of the sequence.
+        unlabeled_mask: numbers of the current task's training samples without a label.
         data_seed: what all randomness of the data starts from.
         eval_fn, log_fn: how a model is evaluated and its accuracies are reported.
     """
@@ -66,6 +68,21 @@ class ContinualDataset:
     optional_fields = ("MEAN", "STD")
     composed_fields = ("TRANSFORM", "TEST_TRANSFORM")
     AVAIL_SCHEDS = ["multisteplr", "cosine"]
+    # Declared, not set: what a benchmark leaves out is found missing.
+    NAME: str
+    SETTING: str
+    N_TASKS: int
+    N_CLASSES_PER_TASK: int | Sequence[int]
+    N_CLASSES: int
+    SIZE: tuple[int, ...]
+    MEAN: Sequence[float] | None
+    STD: Sequence[float] | None
+    TRANSFORM: Any
+    TEST_TRANSFORM: Any
+    class_order: np.ndarray | None
+    task_order: list[int]
+    unlabeled_mask: np.ndarray
+    _before_variant: dict[str, Any]
     DEFAULTS: dict[str, Any] = {}
     CLASS_NAMES: tuple[str, ...] | None = None
     class_names: list[str] | None = None
@@ -87,7 +104,9 @@ class ContinualDataset:
         if missing:
             raise UsageError(f"The benchmark of class {type(self).__name__} is not complete: it "
                              f"does not define {', '.join(missing)}; add it there.")
-        self.N_CLASSES = count_classes(self)
+        n_classes = count_classes(self)
+        assert n_classes is not None, "N_CLASSES_PER_TASK is there, and says it"
+        self.N_CLASSES = n_classes
         set_order(self)
         if getattr(args, "joint", 0):
             self._join_tasks()

@@ -59,8 +59,8 @@ class DigitsImages:
     """
 
     N_CLASSES = 10
-    SIZE = (8, 8)
-    CLASS_NAMES = tuple(str(digit) for digit in range(10))
+    SIZE: tuple[int, ...] = (8, 8)
+    CLASS_NAMES: tuple[str, ...] | None = tuple(str(digit) for digit in range(10))
     DEFAULTS = {"backbone": "mnistmlp", "batch_size": 32, "n_epochs": 5}
 
     def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:

@@ -50,7 +50,8 @@ def union_of_domains(parts: Iterable[MammothDatasetWrapper]) -> MammothDatasetWr
     Returns:
         The set, whose items end in `task_ids` besides what items of the parts end in.
     """
-    first, domains, targets, extra = None, [], [], {}
+    first, domains, targets = None, [], []
+    extra: dict[str, list[torch.Tensor]] = {}
     for part in parts:
         first = part if first is None else first
         domains.append(part.domain)

@@ -67,8 +67,8 @@ class MnistImages:
     """What the MNIST benchmarks have in common, whatever tasks they make of the images."""
 
     N_CLASSES = 10
-    SIZE = (28, 28)
-    CLASS_NAMES = tuple(str(digit) for digit in range(10))
+    SIZE: tuple[int, ...] = (28, 28)
+    CLASS_NAMES: tuple[str, ...] | None = tuple(str(digit) for digit in range(10))
 
     def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Images (N, 28, 28) uint8 and labels (N,)."""

@@ -34,7 +34,7 @@ _CIFAR100_SUPERCLASS = np.array([
 
 
 def _cifar100_mistakes() -> dict[int, int]:
-    mistakes = {}
+    mistakes: dict[int, int] = {}
     for group in range(20):
         members = np.flatnonzero(np.equal(_CIFAR100_SUPERCLASS, group))
         mistakes.update(zip(members.tolist(), np.roll(members, -1).tolist(), strict=True))

@@ -288,7 +288,8 @@ class OwnImages(ColourDataset):
         """The data and what followed from them, in a few aligned lines."""
         facts = self.FACTS
         assert facts is not None
-        shape = Shape(*facts["size"], len(facts["mean"]))
+        height, width = facts["size"]
+        shape = Shape(height, width, len(facts["mean"]))
         split = "a fifth of each class held out for testing" if facts["held_out"] else \
             "as the data divide them"
         if self.SETTING == "domain-il":

@@ -1,7 +1,10 @@
 """Benchmark variants from YAML: `--dataset_config online` and the like."""
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from datasets.utils.continual_dataset import ContinualDataset
 
 _ABSENT = object()
 
@@ -37,13 +40,14 @@ def build_torchvision_transform(description: Any) -> Any:
     return transforms.Compose(steps)
 
 
-def _field_value(dataset_class: type, field: str, value: Any) -> Any:
+def _field_value(dataset_class: "type[ContinualDataset]", field: str, value: Any) -> Any:
     if field in dataset_class.composed_fields:
         return build_torchvision_transform(value)
     return tuple(value) if field in ("SIZE", "MEAN", "STD") else value
 
 
-def set_class_fields(dataset_class: type, config: dict[str, Any]) -> dict[str, Any]:
+def set_class_fields(dataset_class: "type[ContinualDataset]",
+                     config: dict[str, Any]) -> dict[str, Any]:
     """Set the entries of a variant on the class, after undoing the variant before.
 
     Returns:

@@ -8,8 +8,8 @@ from argparse import Namespace
 from typing import Any
 
 import torch
-from torch import nn
 
+from backbone.base import MammothBackbone
 from models.utils.continual_model import ContinualModel
 from utils.args import ArgumentParser
 
@@ -29,6 +29,8 @@ class ClosedFormModel(ContinualModel):
 
     COMPATIBILITY = ["class-il", "domain-il", "task-il", "general-continual"]
     TRAINS_BY_GRADIENT = False
+    counts: torch.Tensor  # (C,) samples of each class
+    sums: torch.Tensor  # (C, F or wider), of each class
 
     @staticmethod
     def get_parser(parser: ArgumentParser) -> ArgumentParser:
@@ -36,7 +38,7 @@ class ClosedFormModel(ContinualModel):
         parser.set_defaults(lr=None, n_epochs=1)
         return parser
 
-    def __init__(self, backbone: nn.Module, loss: Any, args: Namespace, transform: Any,
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
                  dataset: Any = None) -> None:
         super().__init__(backbone, loss, args, transform, dataset)
         self.feature_dim: int = backbone.classifier.in_features

@@ -6,7 +6,7 @@ they keep counters and class ranges so that a method file holds nothing but the 
 """
 import inspect
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from backbone.base import MammothBackbone
 from engine.debug_mode import BATCHES
 from engine.errors import UsageError
 from utils.args import ArgumentParser
@@ -48,7 +49,7 @@ class ContinualModel(nn.Module):
         """Declare the method's own arguments."""
         return parser
 
-    def __init__(self, backbone: nn.Module, loss: Any, args: Namespace, transform: Any,
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
                  dataset: Any = None) -> None:
         super().__init__()
         if not getattr(self, "NAME", None) or not getattr(self, "COMPATIBILITY", None):
@@ -236,7 +237,7 @@ class ContinualModel(nn.Module):
             not_aug_inputs = not_aug_inputs[labelled]
             extra = {name: value[labelled] if torch.is_tensor(value) else value
                      for name, value in extra.items()}
-        names, takes_all = observe_parameters(type(self))
+        names, takes_all = observe_parameters(type(self).observe)
         wanted = extra if takes_all else {k: v for k, v in extra.items() if k in names}
         with self._own_step():
             loss = self.observe(inputs, labels, not_aug_inputs, *args, **wanted)
@@ -246,10 +247,10 @@ class ContinualModel(nn.Module):
 
 
 @cache
-def observe_parameters(model_class: type[ContinualModel]) -> tuple[frozenset[str], bool]:
-    """Names that `observe` takes, and whether it takes any name."""
-    parameters = inspect.signature(model_class.observe).parameters
+def observe_parameters(observe: Callable) -> tuple[frozenset[str], bool]:
+    """Names that a method's `observe` takes, and whether it takes any name."""
+    parameters = inspect.signature(observe).parameters
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     if "not_aug_inputs" not in parameters and not takes_all:
-        warn_once(f"{model_class.__name__}.observe has no parameter `not_aug_inputs`")
+        warn_once(f"{observe.__qualname__} has no parameter `not_aug_inputs`")
     return frozenset(parameters), takes_all

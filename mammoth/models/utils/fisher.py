@@ -37,15 +37,17 @@ def diagonal_fisher(net: nn.Module, batches: Iterable[Any], device: torch.device
     """
     training = net.training
     net.eval()
-    total: torch.Tensor | float = 0.0
+    total: torch.Tensor | None = None
     count = 0
     for batch in batches:
         inputs, labels = (part.to(device) for part in labelled_rows(batch[:2]))
         if not len(labels):
             continue
-        total = total + squared_gradients(net, inputs, labels)
+        found = squared_gradients(net, inputs, labels)
+        total = found if total is None else total + found
         count += len(labels)
     net.train(training)
+    assert total is not None, "every task has labelled samples"
     return total / count
 
 
@@ -75,7 +77,8 @@ def _linear_layers(net: nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -
     hooks = []
     for name, layer in net.named_modules():
         if type(layer) is nn.Linear and layer.weight.requires_grad:
-            calls[name] = seen = []
+            seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+            calls[name] = seen
             hooks.append(layer.register_forward_hook(
                 lambda _, args, out, seen=seen: seen.append((args[0].detach(), out))))
     with torch.enable_grad():

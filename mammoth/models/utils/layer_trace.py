@@ -26,7 +26,7 @@ class LayerTrace:
         deltas: (N, L, O) derivative of the sample's loss by the output at these places.
     """
 
-    module: nn.Module
+    module: nn.Linear | nn.Conv2d | nn.BatchNorm2d
     inputs: torch.Tensor
     deltas: torch.Tensor
 
@@ -35,7 +35,7 @@ class LayerTrace:
         """Whether the layer adds a trainable constant."""
         return self.module.bias is not None
 
-    def gradients(self, groups: int) -> dict[nn.Parameter, torch.Tensor]:
+    def gradients(self, groups: int) -> dict[torch.Tensor, torch.Tensor]:
         """The parameters' gradients, summed over each of equally large groups: (G, p) each."""
         inputs = self.inputs.reshape(groups, -1, self.inputs.shape[-1])  # (G, n L, I)
         deltas = self.deltas.reshape(groups, -1, self.deltas.shape[-1])  # (G, n L, O)
@@ -44,7 +44,7 @@ class LayerTrace:
         else:
             weight = torch.bmm(deltas.transpose(1, 2), inputs).flatten(1)
         found = {self.module.weight: weight}
-        if self.has_bias:
+        if self.module.bias is not None:
             found[self.module.bias] = deltas.sum(1)
         return found
 
@@ -111,6 +111,7 @@ def _trace(module: Any, inputs: torch.Tensor, deltas: torch.Tensor) -> LayerTrac
     if isinstance(module, nn.Linear):
         inputs, deltas = (x.reshape(len(x), -1, x.shape[-1]) for x in (inputs, deltas))
     elif isinstance(module, nn.Conv2d):
+        assert not isinstance(module.padding, str), "see _supported"
         inputs = F.unfold(inputs, module.kernel_size, module.dilation, module.padding,
                           module.stride).transpose(1, 2)
         deltas = deltas.flatten(2).transpose(1, 2)

@@ -3,8 +3,8 @@ from argparse import Namespace
 from typing import Any
 
 import torch
-from torch import nn
 
+from backbone.base import MammothBackbone
 from models.utils.continual_model import ContinualModel
 from utils.args import ArgumentParser, add_rehearsal_args
 from utils.buffer import Buffer
@@ -19,7 +19,7 @@ class RehearsalModel(ContinualModel):
         add_rehearsal_args(parser)
         return parser
 
-    def __init__(self, backbone: nn.Module, loss: Any, args: Namespace, transform: Any,
+    def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
                  dataset: Any = None) -> None:
         super().__init__(backbone, loss, args, transform, dataset)
         self.buffer = Buffer(args.buffer_size)

@@ -6,15 +6,16 @@ from typing import Any
 import torch
 
 from datasets.utils.builtin import InMemoryDataset
+from datasets.utils.continual_dataset import ContinualDataset
 from datasets.utils.features.cache import features_of
 from datasets.utils.features.network import network_spec
 from engine.errors import UsageError
 
 
-class FeatureBenchmark:
+class FeatureBenchmark(InMemoryDataset):
     """What all benchmarks on features have in common, before the benchmark in the ancestry."""
 
-    SIZE: tuple[int] | None = None  # (F,), known once there are features
+    SIZE: Any = None  # (F,), known once there are features
     MEAN = None
     STD = None
     TRANSFORM = None
@@ -59,11 +60,11 @@ class ImageFeatures(FeatureBenchmark):
 
     def load_images(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """The images (N, H, W) or (N, H, W, C) and labels that the features are made of."""
-        return super().load_split(train)  # type: ignore[misc]
+        return super().load_split(train)
 
     def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Features (N, F) float16 and labels (N,)."""
-        return self._split(self.args, train)  # type: ignore[attr-defined]
+        return self._split(self.args, train)
 
     def _split(self, args: Namespace, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
         images, labels = self.load_images(train)
@@ -71,7 +72,7 @@ class ImageFeatures(FeatureBenchmark):
 
 
 @functools.cache
-def on_features(benchmark: type) -> type:
+def on_features(benchmark: type[ContinualDataset]) -> type[ContinualDataset]:
     """The class of an image benchmark's counterpart on features.
 
     Raises:

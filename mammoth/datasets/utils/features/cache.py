@@ -34,7 +34,7 @@ _in_memory: dict[Path, torch.Tensor] = {}
 def digest_of(images: torch.Tensor) -> str:
     """Sixteen hex digits of the images and their shape."""
     content = hashlib.sha256(repr((tuple(images.shape), images.dtype)).encode())
-    content.update(images.contiguous().numpy())
+    content.update(images.contiguous().numpy().data)
     return content.hexdigest()[:16]
 
 

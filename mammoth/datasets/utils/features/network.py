@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 import utils.torchvision_compat  # noqa: F401  (timm imports torchvision)
@@ -119,7 +118,7 @@ class FeatureNetwork:
             memory_format=torch.channels_last)
 
 
-def load_network(spec: NetworkSpec) -> nn.Module:
+def load_network(spec: NetworkSpec) -> Any:
     """timm's network with the weights and without the classifier; see `FeatureNetwork`."""
     timm = _timm()
     name = PACKAGED.get(spec.name, (spec.name,))[0]
@@ -148,7 +147,7 @@ def _timm() -> Any:
     return timm
 
 
-def _downloaded(timm: Any, name: str) -> nn.Module:
+def _downloaded(timm: Any, name: str) -> Any:
     try:
         return timm.create_model(name, pretrained=True, num_classes=0)
     except Exception as error:  # whatever the hub's client raises without a network
