@@ -8,7 +8,8 @@ usage() {
 usage: ./run_all.sh [JOB] [ARGUMENTS]
 
   (no job)   several methods side by side on seq-digits (embedded data, under 4 minutes)
-  test       the test suite; further arguments go to pytest (--slow: the long tests too)
+  test       ruff, mypy and the test suite; with arguments the test suite alone, which gets them
+             (--slow: the long tests too)
   compare    any methods side by side: ./run_all.sh compare --help
   sweep      any grid of arguments, here or on a cluster: ./run_all.sh sweep --help
   tables     the paper's tables: --scale cpu (what reproduces here) or full, or a search for
@@ -45,7 +46,11 @@ fi
 case "$job" in
   demo)    exec "$python" utils/compare.py --models sgd er der derpp joint --dataset seq-digits \
              --buffer_size 200 --seeds 3 "$@" ;;
-  test)    exec "$python" -m pytest -n 2 --dist worksteal "$@" ;;
+  test)    if [ $# -eq 0 ]; then
+             "$venv/bin/ruff" check --quiet .
+             "$venv/bin/mypy" --no-error-summary
+           fi
+           exec "$python" -m pytest -n 2 --dist worksteal "$@" ;;
   compare) exec "$python" utils/compare.py "$@" ;;
   sweep)   exec "$python" utils/sweep.py "$@" ;;
   tables)  exec "$python" utils/reproduce.py "$@" ;;

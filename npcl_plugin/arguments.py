@@ -31,7 +31,8 @@ def add_arguments(parser: Any) -> None:
 
 
 def _add_replay(parser: Any) -> None:
-    parser.add_argument("--buffer_size", type=SIZE, required=True, help="samples kept")
+    parser.add_argument("--buffer_size", type=SIZE, required=True,
+                        help="samples that the buffer holds")
     # Upstream overwrites --minibatch_size with --batch_size; there, --replay_size is an argument
     # of its own. Everywhere else the two are one.
     own = (("--minibatch_size", "--replay_size"),) if resolves_settings() else \
@@ -83,7 +84,7 @@ def _add_sampling(parser: Any) -> None:
     add("--n_global_eval", type=SIZE, default=10, help="draws of z^G in evaluation (paper: N = 10)")
     add("--n_task", type=SIZE, default=1, help="draws of z^t for each z^G (paper: M = 1)")
     add("--context_per_class", type=SIZE, default=100,
-        help="samples a class in the context dataset (paper: D_C^t, 100)")
+        help="samples per class in the context dataset (paper: D_C^t, 100)")
     add("--context_share", type=number(float, above=0, most=100), default=0.125,
         help="context batch ÷ target batch (paper: 1/8)")
     add("--eval_context", type=SIZE, help="rows of the buffer used as context in evaluation; "
@@ -91,7 +92,7 @@ def _add_sampling(parser: Any) -> None:
     add("--noisy_context", type=bool01, default=False,
         help="ablation: the context of a task goes to a random other task's encoder (appendix)")
     add("--multitask", type=bool01, default=False,
-        help="with --joint 1: one head a task of the benchmark, told in training and inferred at "
+        help="with --joint 1: one head per task of the benchmark, told in training and inferred at "
              "test time")
     _required(parser)("--head_inference", choices=get_args(HeadInference),
         help="which head answers: entropy = least entropy (paper, equation 9); mixture = mean of "

@@ -1,6 +1,6 @@
 """Context sets: which labelled samples the priors are built from.
 
-Training on task t draws its context from D_C^t, a fixed number of samples a class chosen when
+Training on task t draws its context from D_C^t, a fixed number of samples per class chosen when
 the task begins; a replayed batch uses a part of itself, with every task represented.
 """
 from typing import Any, NamedTuple

@@ -42,7 +42,8 @@ def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]
     parser.add_argument("--models", nargs="+", required=True, help="methods, as for --model")
     parser.add_argument("--dataset", required=True, help="benchmark")
     parser.add_argument("--buffer_size", type=int, default=200,
-                        help="for the methods that have a buffer (default 200)")
+                        help="samples that the buffer holds, for methods that have one (default "
+                             "200)")
     parser.add_argument("--seeds", type=int, default=3, help="seeds 0, 1, ... (default 3)")
     parser.add_argument("--out", type=Path, metavar="PREFIX",
                         help="write PREFIX.md, PREFIX.csv and PREFIX.tex (default: named after "

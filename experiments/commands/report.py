@@ -26,9 +26,11 @@ def parse_args(argv: Sequence[str] | None = None) -> Namespace:
     parser.add_argument("source", type=Path, metavar="RESULTS_PATH", help="folder of the runs")
     parser.add_argument("--out", type=Path, help="page to write (default: report.html in the "
                         "folder of the runs)")
-    parser.add_argument("--figures", type=Path, metavar="DIR", help="also write each figure there")
+    parser.add_argument("--figures", type=Path, metavar="DIR",
+                        help="folder to write each figure to as well")
     parser.add_argument("--format", choices=["svg", "pdf"], default="svg",
-                        help="of these files (default svg; pdf needs the extra `figures`)")
+                        help="kind of the files of --figures (default svg; pdf needs the extra "
+                             "`figures`)")
     return parser.parse_args(argv)
 
 

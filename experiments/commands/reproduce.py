@@ -27,9 +27,9 @@ def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]
     parser.add_argument("--validation", nargs="?", type=float, const=10.0, metavar="PERCENT",
                         help="search the paper's ranges of hyperparameters, judged on so much of "
                              "the training data (10 %% unless given)")
-    parser.add_argument("--base_path", default="./data/", help="datasets and results")
+    parser.add_argument("--base_path", default="./data/", help="folder of datasets and results")
     parser.add_argument("--results_path", default="results/",
-                        help="below --base_path unless absolute")
+                        help="folder of results, below --base_path unless absolute")
     return parser.parse_known_args(argv)
 
 

@@ -41,7 +41,7 @@ def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]
     add_run_options(parser)
     parser.add_argument("--only", metavar="GLOB",
                         help="only blocks or runs whose name fits, e.g. 'few-shot*', '* seed 0'")
-    parser.add_argument("--limit", type=int, help="at most so many runs that are not finished")
+    parser.add_argument("--limit", type=int, help="largest number of unfinished runs to start")
     parser.add_argument("--dry_run", action="store_true", help="show the runs and start none")
     add_cluster_options(parser)
     return parser.parse_known_args(argv)

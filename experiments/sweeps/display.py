@@ -31,7 +31,7 @@ def duration(seconds: float) -> str:
 
 
 def share_done(active: Watched) -> float:
-    """How much of a run is behind it, by tasks and epochs (steps an epoch are not known)."""
+    """How much of a run is behind it, by tasks and epochs (steps per epoch are not known)."""
     noted, args = read_progress(active.spec), active.spec.args
     epochs: int = getattr(args, "n_epochs", None) or 1
     within: float = min(noted.get("epoch", 0) / epochs, 1.0)

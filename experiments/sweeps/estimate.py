@@ -18,7 +18,7 @@ Measured = tuple[dict[str, str], float]  # arguments, seconds
 
 _LENGTH = ("n_epochs", "n_iters", "fitting_mode", "stop_after", "backbone", "batch_size", "joint",
            "debug_mode", "label_perc", "dataset_config")
-# Training images a task and seconds of one thread for ER to learn from one of them.
+# Training images per task and seconds of one thread for ER to learn from one of them.
 _IMAGES = {"mnist": 12000, "fmnist": 12000, "digits": 290, "cifar10": 10000, "cifar100": 5000,
            "tinyimg": 10000}
 _SECONDS = {"mnistmlp": 5e-5, "resnet18": 0.12, "reduced-resnet18": 0.02, "resnet32": 0.03,

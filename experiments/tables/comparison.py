@@ -32,7 +32,7 @@ def compare(results: Results, paper: Paper, title: str = "") -> Table:
     columns.append(Column.of(FORGETTING, groups, "forgetting"))
     columns += [column for measure in registered().values() if measure.compared
                 and (column := Column.of(measure, groups)).measured]
-    columns.append(Column.of(SECONDS, groups, "seconds a run"))
+    columns.append(Column.of(SECONDS, groups, "seconds per run"))
     if len(results) > 1:
         columns.append(Column("p", p_values(results, main)))
     return Table(title, [*columns, Column("seeds", [str(len(group)) for group in groups])])

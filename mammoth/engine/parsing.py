@@ -137,7 +137,7 @@ class SettingsBuilder:
         return given_on_command_line(self.cmd, self.parser)
 
     def parse(self) -> Namespace:
-        """Read the command line over all defaults; the namespace has `sources` too."""
+        """Read the command line over all defaults; `sources` then covers what was typed too."""
         check_no_duplicates(self.cmd, self.parser)
         self._check_unknown()
         needed = self.parser.actions_by_dest()

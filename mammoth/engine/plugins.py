@@ -2,7 +2,7 @@
 
 An entry point names a module; importing it registers what it offers, by decorator or,
 without importing torch, by `models.REGISTRY.declare("name", "package.module")`. A plugin may
-also bring its own settings: a folder `config/` beside the module that defines the model.
+also bring its models' settings: a model class names its YAML file in `CONFIG_PATH`.
 The project's own `setup.cfg` is read too, so a checkout works without being installed.
 
 The module may extend every run, of any model, by two functions (see `engine.extensions`):

@@ -24,7 +24,7 @@ class Gss(RehearsalModel):
 
     @staticmethod
     def get_parser(parser: ArgumentParser) -> ArgumentParser:
-        """Arguments of the buffer, of its comparisons and the number of steps a batch."""
+        """Arguments of the buffer, of its comparisons and the number of steps per batch."""
         parser = RehearsalModel.get_parser(parser)
         parser.add_argument("--batch_num", type=Range(int, least=1, most=1000), default=1,
                             help="steps on each batch of the stream, with other replayed samples")

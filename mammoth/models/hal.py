@@ -35,7 +35,7 @@ class HAL(RehearsalModel):
         parser.add_argument("--beta", type=share, default=0.5,
                             help="decay of the running mean of the features")
         parser.add_argument("--gamma", type=at_least(0.0), default=0.1,
-                            help="weight of an anchor's distance to that mean")
+                            help="weight of an anchor's distance to the mean of the features")
         return parser
 
     def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,

@@ -61,9 +61,9 @@ class XDerRpc(RehearsalModel):
         parser.add_argument("--gamma", type=positive_share, default=0.85,
                             help="height of renewed logits, relative to the true class's")
         parser.add_argument("--constr_eta", type=at_least(0.0), default=0.1,
-                            help="weight of the margin to classes that are still to come")
+                            help="weight of the loss that keeps --constr_margin")
         parser.add_argument("--constr_margin", type=at_least(0.0), default=0.3,
-                            help="that margin")
+                            help="the margin to classes that are still to come")
         return parser
 
     def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,

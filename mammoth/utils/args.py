@@ -127,7 +127,7 @@ def add_initial_args(parser: argparse.ArgumentParser) -> None:
                        help="learn on the features of a frozen network, e.g. efficientnet-lite0 or "
                             "a name of timm; with --dataset features: an .npz file of features")
     group.add_argument("--backbone", type=name_type,
-                       help="network; the benchmark has its default")
+                       help="network; by default the benchmark's own")
     group.add_argument("--model_config", type=field_with_aliases(MODEL_CONFIGS),
                        default="default",
                        help="default: published settings where they exist; base: the method's own "
@@ -144,7 +144,7 @@ def add_experiment_args(parser: argparse.ArgumentParser) -> None:
     """Data, optimisation, validation."""
     group = parser.add_argument_group("Experiment")
     group.add_argument("--lr", type=positive, required=True, help="learning rate")
-    group.add_argument("--batch_size", type=positive_int, help="of the stream, and of evaluation")
+    group.add_argument("--batch_size", type=positive_int, help="samples per batch of the stream")
     group.add_argument("--joint", type=int, choices=[0, 1], default=0,
                        help="1: the data of all tasks together as a single task")
     group.add_argument("--label_perc", "--label_perc_by_task", "--lpt", dest="label_perc",
@@ -164,55 +164,63 @@ def add_experiment_args(parser: argparse.ArgumentParser) -> None:
                        help="validate on all classes so far, or on the task's own")
     group.add_argument("--fitting_mode", choices=["epochs", "iters", "early_stopping"],
                        default="epochs", help="what ends the training of a task")
-    group.add_argument("--n_epochs", type=positive_int, help="epochs a task")
-    group.add_argument("--n_iters", type=positive_int, help="steps a task (--fitting_mode iters)")
+    group.add_argument("--n_epochs", type=positive_int, help="epochs per task")
+    group.add_argument("--n_iters", type=positive_int,
+                       help="steps per task (with --fitting_mode iters)")
     group.add_argument("--early_stopping_patience", type=positive_int, default=5,
-                       help="checks without improvement before a task ends")
+                       help="early stopping: checks without improvement before a task ends")
     group.add_argument("--early_stopping_metric", choices=["loss", "accuracy"], default="loss",
-                       help="what has to improve on the validation set")
+                       help="early stopping: what has to improve on the validation set")
     group.add_argument("--early_stopping_freq", type=positive_int, default=1,
-                       help="epochs between checks")
+                       help="early stopping: epochs between checks")
     group.add_argument("--early_stopping_epsilon", type=at_least(0.0), default=1e-6,
-                       help="by how much")
+                       help="early stopping: smallest change that counts as an improvement")
 
     group = parser.add_argument_group("Optimiser")
     group.add_argument("--optimizer", choices=["sgd", "adam", "adamw"], default="sgd",
-                       help="renewed for each task")
+                       help="optimiser; started anew for each task")
     group.add_argument("--optim_wd", type=at_least(0.0), default=0.0, help="weight decay")
     group.add_argument("--optim_mom", type=Range(float, least=0, below=1), default=0.0,
                        help="momentum (sgd)")
-    group.add_argument("--optim_nesterov", type=bool01, default=False, help="Nesterov (sgd)")
+    group.add_argument("--optim_nesterov", type=bool01, default=False,
+                       help="Nesterov's form of momentum (sgd)")
     group.add_argument("--drop_last", type=bool01, default=False,
                        help="skip an incomplete last batch")
-    group.add_argument("--lr_scheduler", type=str, help="multisteplr or cosine")
+    group.add_argument("--lr_scheduler", type=str,
+                       help="how the learning rate falls: multisteplr or cosine")
     group.add_argument("--scheduler_mode", choices=["epoch", "iter"], default="epoch",
-                       help="what the schedule counts")
+                       help="what --lr_scheduler and --lr_milestones count")
     group.add_argument("--lr_milestones", type=positive_int, nargs="+", default=[],
-                       help="when multisteplr lowers the learning rate")
+                       help="multisteplr: epochs (or steps) at which the learning rate falls")
     group.add_argument("--sched_multistep_lr_gamma", type=positive, default=0.1,
-                       help="and by which factor")
+                       help="multisteplr: factor by which the learning rate falls")
 
     group = parser.add_argument_group("Label noise")
     group.add_argument("--noise_type", default="symmetric",
-                       help="symmetric or asymmetric (CIFAR only)", type=field_with_aliases(
-        {"symmetric": ["sym", "symm"], "asymmetric": ["asym", "asymm"]}))
-    group.add_argument("--noise_rate", type=share, default=0.0, help="share of wrong labels")
+                       help="kind of label noise: symmetric or asymmetric (CIFAR only)",
+                       type=field_with_aliases({"symmetric": ["sym", "symm"],
+                                                "asymmetric": ["asym", "asymm"]}))
+    group.add_argument("--noise_rate", type=share, default=0.0,
+                       help="share of the training labels made wrong")
     group.add_argument("--disable_noisy_labels_cache", type=bool01, default=False,
                        help="draw the wrong labels anew instead of keeping them in a file")
     group.add_argument("--cache_path_noisy_labels", type=folder, default="noisy_labels",
-                       help="folder of that file below --base_path")
+                       help="folder of kept wrong labels, below --base_path")
 
 
 def add_management_args(parser: argparse.ArgumentParser) -> None:
     """Seeds, folders, logging, checkpoints: what does not change the method."""
     group = parser.add_argument_group("Run")
-    group.add_argument("--seed", type=seed, help="drawn and printed when not given")
+    group.add_argument("--seed", type=seed,
+                       help="seed of all random numbers; drawn and printed when not given")
     group.add_argument("--permute_classes", type=bool01, default=False,
                        help="shuffle the classes over the tasks (by the seed)")
-    group.add_argument("--base_path", type=folder, default="./data/", help="datasets and results")
+    group.add_argument("--base_path", type=folder, default="./data/",
+                       help="folder of datasets and results")
     group.add_argument("--results_path", type=folder, default="results/",
-                       help="below --base_path unless absolute")
-    group.add_argument("--device", type=str, help="cpu, mps, or GPU numbers; default: the best")
+                       help="folder of results, below --base_path unless absolute")
+    group.add_argument("--device", type=str,
+                       help="where to compute: cpu, mps, or GPU numbers; default: the best")
     group.add_argument("--threads", type=threads_type, default="auto",
                        help="threads to compute with; auto: one for small networks, all cores that "
                             "the process may use for others")
@@ -220,21 +228,22 @@ def add_management_args(parser: argparse.ArgumentParser) -> None:
                        help="loader processes for datasets that are not held in memory")
     group.add_argument("--notes", type=str, help="free text kept with the results")
     group.add_argument("--eval_epochs", type=positive_int,
-                       help="evaluate every so many epochs besides")
+                       help="evaluate every N epochs too, not only after each task")
     group.add_argument("--enable_other_metrics", type=bool01, default=False,
-                       help="backward and forward transfer, forgetting")
-    group.add_argument("--non_verbose", type=bool01, default=False, help="no progress bars")
+                       help="measure backward and forward transfer and forgetting too")
+    group.add_argument("--non_verbose", type=bool01, default=False, help="show no progress bars")
     group.add_argument("--disable_log", type=bool01, default=False, help="write no results")
     group.add_argument("--debug_mode", type=bool01, default=False,
                        help="smoke test: one epoch of 4 batches per task, few test samples")
     group.add_argument("--inference_only", type=bool01, default=False,
                        help="evaluate what --loadcheck holds, without training")
     group.add_argument("--tensorboard", type=bool01, default=False,
-                       help="curves for TensorBoard (extra `logging`)")
-    group.add_argument("--wandb_name", type=str, help="name of the run there")
-    group.add_argument("--wandb_entity", type=str, help="team or user there")
+                       help="write curves for TensorBoard (extra `logging`)")
+    group.add_argument("--wandb_name", type=str, help="name of the run in Weights & Biases")
+    group.add_argument("--wandb_entity", type=str, help="team or user in Weights & Biases")
     group.add_argument("--wandb_project", type=str,
-                       help="log to Weights & Biases (extra `wandb`; WANDB_MODE=offline works)")
+                       help="project in Weights & Biases; logs there (extra `wandb`; "
+                            "WANDB_MODE=offline works)")
 
     group = parser.add_argument_group("Checkpoints")
     group.add_argument("--checkpoint_path", type=folder, default="./checkpoints/",
@@ -243,20 +252,24 @@ def add_management_args(parser: argparse.ArgumentParser) -> None:
                        help="save after the last task, each task, or each epoch")
     group.add_argument("--ckpt_name", type=plain_name, help="prefix of the checkpoints' names")
     group.add_argument("--save_checkpoint_mode", choices=["safe"], default="safe",
-                       help="plain data only; upstream's old_pickle is not offered")
+                       help="format of checkpoints: plain data only, upstream's old_pickle is not "
+                            "offered")
     group.add_argument("--resume", nargs="?", const="auto", metavar="CHECKPOINT",
                        help="go on where the same command was killed (or from a given file)")
-    group.add_argument("--start_from", type=at_least(0), help="first task to train")
-    group.add_argument("--stop_after", type=positive_int, help="task before which to stop")
+    group.add_argument("--start_from", type=at_least(0),
+                       help="number of the first task to train, counted from 0")
+    group.add_argument("--stop_after", type=positive_int,
+                       help="stop before the task with this number, counted from 0")
     group.add_argument("--save_after_interrupt", type=bool01, default=True,
                        help="save a checkpoint on Ctrl-C or SIGTERM")
 
 
 def add_rehearsal_args(parser: argparse.ArgumentParser) -> None:
     """What every method with a buffer takes."""
-    parser.add_argument("--buffer_size", type=positive_int, required=True, help="samples kept")
+    parser.add_argument("--buffer_size", type=positive_int, required=True,
+                        help="samples that the buffer holds")
     parser.add_argument("--minibatch_size", type=at_least(0),
-                        help="samples replayed a step; default: --batch_size")
+                        help="samples replayed per step; default: --batch_size")
 
 
 def add_features_args(parser: argparse.ArgumentParser) -> None:

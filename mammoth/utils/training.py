@@ -44,7 +44,7 @@ class Experiment:
     Args:
         model: the method, freshly built.
         dataset: the benchmark, freshly built.
-        args: the arguments; `args.sources` (optional) says where each came from.
+        args: the arguments; `args.conf_sources` (optional) says where each came from.
     """
 
     def __init__(self, model: Any, dataset: Any, args: Namespace) -> None:

@@ -194,19 +194,19 @@ class ContinualDataset:
         raise NotImplementedError
 
     def get_epochs(self) -> int | None:
-        """Epochs a task, if the benchmark has an opinion."""
+        """Epochs per task, if the benchmark has an opinion."""
         return self.DEFAULTS.get("n_epochs")
 
     def get_iters(self) -> int | None:
-        """Iterations a task, if the benchmark has an opinion."""
+        """Iterations per task, if the benchmark has an opinion."""
         return self.DEFAULTS.get("n_iters")
 
     def get_batch_size(self) -> int | None:
-        """Samples a batch, if the benchmark has an opinion."""
+        """Samples per batch, if the benchmark has an opinion."""
         return self.DEFAULTS.get("batch_size")
 
     def get_minibatch_size(self) -> int | None:
-        """Samples a replay batch: as many as in a batch of the stream."""
+        """Samples per replay batch: as many as in a batch of the stream."""
         return self.get_batch_size()
 
     def get_class_names(self) -> list[str]:

@@ -16,7 +16,7 @@ class DomainUnion(ImageDataset):
     Args:
         data: (N, H, W) uint8, what all tasks share.
         targets: (T * N,) labels; noise and missing labels may differ between tasks.
-        domains: one a task.
+        domains: one per task.
         transform: as in ImageDataset.
 
     Attributes:

@@ -38,7 +38,7 @@ class TensorLoader:
 
     Args:
         dataset: has `fetch(index)`, `__len__` and `num_times_iterated`.
-        batch_size: samples a batch.
+        batch_size: samples per batch.
         shuffle: a new order for each pass.
         drop_last: leave out an incomplete last batch.
         generator: source of the order.

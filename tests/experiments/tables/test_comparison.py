@@ -35,7 +35,7 @@ def cells(table, title):
 def test_columns_hold_what_was_measured(table):
     titles = [column.title for column in table.columns]
     assert titles == ["method", "Domain-IL %", "paper %", "BWT", "forgetting", "ECE",
-                      "seconds a run", "p", "seeds"]
+                      "seconds per run", "p", "seeds"]
     assert cells(table, "Domain-IL %") == ["71.00 ± 1.41", "80.50 ± 0.71", "75.00", "-"]
     assert cells(table, "paper %") == ["72.37 ± 0.87", "-", "-", "-"]
     assert cells(table, "ECE")[0] == "0.410 ± 0.014" and cells(table, "ECE")[2] == "-"
