@@ -104,6 +104,7 @@ def complete_args(args: Namespace, dataset_class: type, origin: Any = None) -> N
     complete_backbone_args(args, dataset_class)
     if origin is not None:
         args.loadcheck_digest = origin.weights_digest()
+    unsay(args, dataset_class)
     if args.features or args.dataset == "features":
         from datasets.utils.features import features_identity
         args.features_digest = features_identity(args)
@@ -121,6 +122,18 @@ def complete_args(args: Namespace, dataset_class: type, origin: Any = None) -> N
     args.ckpt_name = checkpoint_name(args)
     if origin is not None and args.resume:
         args.loadcheck, args.ckpt_name = origin.path, origin.checkpoint_name()
+
+
+def unsay(args: Namespace, dataset_class: type) -> None:
+    """Nothing said is the one spelling of what changes nothing: the same run has one key."""
+    if not args.validation:
+        args.validation = None
+    if str(args.lr_scheduler).lower() == "none":
+        args.lr_scheduler = None
+    if args.start_from == 0 and getattr(args, "loadcheck_digest", None) is None:
+        args.start_from = None
+    if args.stop_after is not None and args.stop_after == getattr(dataset_class, "N_TASKS", None):
+        args.stop_after = None
 
 
 def complete_backbone_args(args: Namespace, benchmark: Any) -> None:

@@ -91,6 +91,9 @@ def _joint(args: Namespace, dataset: "Dataset", model: "Model") -> Iterator[str]
 def _checkpoints(args: Namespace, dataset: "Dataset", model: "Model") -> Iterator[str]:
     if args.inference_only and args.savecheck:
         yield "--inference_only 1 trains nothing to save; leave out --savecheck."
+    if args.inference_only and (args.start_from is not None or args.stop_after is not None):
+        yield ("--inference_only 1 evaluates all tasks that were learned: leave out --start_from "
+               "and --stop_after.")
     if args.disable_log and (args.tensorboard or args.wandb_project):
         yield "--tensorboard and --wandb_project write into the results; leave out --disable_log."
     n_tasks = getattr(dataset, "N_TASKS", 1)  # a stream without tasks has none
@@ -108,7 +111,7 @@ def tasks_out_of_range(args: Namespace, n_tasks: int) -> Iterator[str]:
         if value is not None and value > n_tasks:
             yield f"Expected --{name} to lie in 0..{n_tasks}, but got {value}."
     first, end = args.start_from or 0, n_tasks if args.stop_after is None else args.stop_after
-    if first >= end and not args.inference_only:
+    if first >= end:
         yield (f"There is no task from --start_from {first} to before {end} of {n_tasks}; lower "
                "--start_from or raise --stop_after.")
 

@@ -28,6 +28,7 @@ class ICarl(RehearsalModel):
 
     NAME = "icarl"
     COMPATIBILITY = ["class-il", "task-il"]
+    SHARES_BUFFER = True
 
     @staticmethod
     def get_parser(parser: ArgumentParser) -> ArgumentParser:

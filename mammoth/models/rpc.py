@@ -37,6 +37,7 @@ class RPC(RehearsalModel):
     NAME = "rpc"
     COMPATIBILITY = ["class-il", "task-il"]
     vertices: torch.Tensor  # (C - 1, C)
+    SHARES_BUFFER = True
 
     def __init__(self, backbone: MammothBackbone, loss: Any, args: Namespace, transform: Any,
                  dataset: Any = None) -> None:

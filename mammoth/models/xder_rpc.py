@@ -49,6 +49,7 @@ class XDerRpc(RehearsalModel):
     COMPATIBILITY = ["class-il", "task-il"]
     vertices: torch.Tensor  # (C - 1, C)
     task_ends: torch.Tensor  # (T,)
+    SHARES_BUFFER = True
 
     @staticmethod
     def get_parser(parser: ArgumentParser) -> ArgumentParser:

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from backbone.base import MammothBackbone
+from engine.errors import UsageError
 from models.utils.continual_model import ContinualModel
 from utils.args import ArgumentParser, add_rehearsal_args
 from utils.buffer import Buffer
@@ -12,6 +13,8 @@ from utils.buffer import Buffer
 
 class RehearsalModel(ContinualModel):
     """A continual learner that keeps a reservoir of the stream in `self.buffer`."""
+
+    SHARES_BUFFER = False  # True: after each task every class so far keeps an equal share of it
 
     @staticmethod
     def get_parser(parser: ArgumentParser) -> ArgumentParser:
@@ -23,6 +26,16 @@ class RehearsalModel(ContinualModel):
                  dataset: Any = None) -> None:
         super().__init__(backbone, loss, args, transform, dataset)
         self.buffer = Buffer(args.buffer_size)
+        if self.SHARES_BUFFER and not getattr(args, "compute_theoretical_best", False):
+            self._ensure_shares()
+
+    def _ensure_shares(self) -> None:
+        last = self.N_TASKS if self.args.stop_after is None else self.args.stop_after
+        classes = self.N_CLASSES if self.args.joint else self.dataset.get_offsets(last - 1)[1]
+        if self.args.buffer_size < classes:
+            raise UsageError(f"Expected --buffer_size to be at least {classes}, one sample for "
+                             f"each class that {self.NAME} will have seen, but got "
+                             f"{self.args.buffer_size}.")
 
     def replay(self) -> tuple[torch.Tensor, ...]:
         """A batch of the buffer: augmented examples, then what is stored with them."""

@@ -9,7 +9,7 @@ from engine.argument_types import Range, at_least, finite, folder, plain_name, p
 from engine.errors import UsageError
 from engine.parsing import general_parser
 from engine.plugins import load_plugins
-from main import parse_args
+from main import initialize, parse_args
 from models import REGISTRY as MODELS
 from utils.args import ArgumentParser
 
@@ -87,6 +87,8 @@ def test_ranges_read_as_sentences():
     ([*SGD, "--num_classes", "0"], "Expected --num_classes to be at least 1"),
     ([*SGD, "--stop_after", "0"], "Expected --stop_after to be at least 1"),
     ([*SGD, "--start_from", "3", "--stop_after", "1"], "There is no task from --start_from 3"),
+    ([*SGD, "--inference_only", "1", "--start_from", "2"], "evaluates all tasks that were learned"),
+    ([*SGD, "--inference_only", "1", "--stop_after", "2"], "evaluates all tasks that were learned"),
     ([*SGD, "--ckpt_name", "../up"], "Expected --ckpt_name to be a plain name"),
     ([*SGD, "--base_path", ""], "Expected --base_path to be a folder"),
     ([*SGD, "--lr_scheduler", "linear"], "--lr_scheduler to be multisteplr or cosine"),
@@ -145,3 +147,11 @@ def test_names_and_folders():
     for wrong in ("", " ", "x" * 300):
         with pytest.raises(argparse.ArgumentTypeError):
             folder(wrong)
+
+
+@pytest.mark.parametrize("model", ["icarl", "rpc", "xder_rpc"])
+def test_a_memory_too_small_for_the_last_task_is_refused_before_the_first(model):
+    with pytest.raises(UsageError, match="--buffer_size to be at least 10, one sample for each"):
+        initialize(parse_args(["--model", model, *ON, "--buffer_size", "5", "--lr", "0.1"]))
+    initialize(parse_args(["--model", model, *ON, "--buffer_size", "5", "--lr", "0.1",
+                           "--stop_after", "2"]))

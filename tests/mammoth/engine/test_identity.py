@@ -105,3 +105,14 @@ def test_the_scripts_lists_are_questions_to_the_table():
             "checkpoint_path"} <= reserved
     assert "savecheck" not in reserved and "device" not in reserved
     assert identity.role("conf_anything") is Role.PROCESS
+
+
+@pytest.mark.parametrize("more", [
+    "--validation 0", "--lr_scheduler none", "--start_from 0", "--stop_after 5",
+    "--label_perc 1.0", "--model er --dataset seq_digits", "--backbone mnistmlp --lr 1e-1"])
+def test_what_changes_nothing_does_not_change_the_key(more):
+    plain = "--model er --dataset seq-digits --buffer_size 20 --lr 0.1 --seed 1"
+    words = {**dict(pair.split() for pair in plain[2:].split(" --")),
+             **dict(pair.split() for pair in more[2:].split(" --"))}
+    said = [word for name, value in words.items() for word in (f"--{name}", value)]
+    assert parse_args(said).conf_key == parse_args(plain.split()).conf_key
