@@ -5,8 +5,9 @@
 Runs what is missing (a finished run is never repeated), several at a time, and prints one
 aligned table: mean and standard deviation over the seeds, the paper's figure where it has the
 setting, best (*) and second best (+), and a paired t-test against the first method. The table is
-also written as Markdown, CSV and LaTeX, below the results unless --out says where. Arguments
-that are not listed below go to every run, e.g. --n_epochs 1.
+also written as Markdown, CSV and LaTeX, below the results unless --out says where, and with
+--report as a page with curves, calibration and novelty. Arguments that are not listed below go
+to every run, e.g. --n_epochs 1.
 """
 import hashlib
 import re
@@ -19,6 +20,7 @@ from typing import Any
 from engine.errors import UsageError
 from engine.files import atomic_write, ensure_writable
 from experiments.commands import command_parser, told
+from experiments.commands.report import write_page
 from experiments.identity import protocol, variant
 from experiments.run import Run
 from experiments.sweeps.display import Display
@@ -48,6 +50,8 @@ def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]
     parser.add_argument("--out", type=Path, metavar="PREFIX",
                         help="write PREFIX.md, PREFIX.csv and PREFIX.tex (default: named after "
                              "the comparison, in comparisons/ below --results_path)")
+    parser.add_argument("--report", action="store_true",
+                        help="also write PREFIX.html, the report of these runs")
     parser.add_argument("--no-uncertainty", action="store_true",
                         help="leave out the calibration error, which costs some time")
     add_run_options(parser)
@@ -200,6 +204,9 @@ def run_and_show(options: Namespace, rest: Sequence[str]) -> int:
           "seconds without start-up and uncertainty\n")
     print(table.text() + "\n")
     write(prefix, table, title)
+    runs = [outcome.run for _, outcome in sorted(outcomes.items()) if outcome.run is not None]
+    if options.report and runs:
+        write_page(runs, [], folders_of(options).results, prefix.with_name(prefix.name + ".html"))
     failed = [i for i in sorted(outcomes) if outcomes[i].state == "failed"]
     for i in failed:
         log = log_file(specs[i]) if not specs[i].error else None

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from engine.errors import UsageError
 from experiments.commands import command_parser, told
-from experiments.identity import experiments_of
+from experiments.identity import Experiment, experiments_of
 from experiments.report.files import write_figures
 from experiments.report.page import page
-from experiments.run import find_runs, printable
+from experiments.run import LeftOut, Run, find_runs, printable
 
 
 def parse_args(argv: Sequence[str] | None = None) -> Namespace:
@@ -43,20 +43,34 @@ def build(options: Namespace) -> int:
     if not options.source.is_dir():
         raise UsageError(f"Expected a folder of runs, but {options.source} is not one; give the "
                          "--results_path of the runs.")
-    runs, left_out = find_runs(options.source)
+    groups = write_page(*find_runs(options.source), options.source,
+                        options.out or options.source / "report.html")
+    if options.figures:
+        count = write_figures(groups, options.figures, options.format)
+        print(f"{count} figures: {options.figures}")
+    return 0
+
+
+def write_page(runs: Sequence[Run], left_out: list[LeftOut], source: Path, out: Path
+               ) -> list[Experiment]:
+    """Write the page of some runs, tell where it is and what it leaves out; returns its groups.
+
+    Raises:
+        UsageError: no run can be shown, or the file cannot be written.
+    """
     groups, repeated = experiments_of(runs)
-    left_out += repeated
+    left_out = [*left_out, *repeated]
     for one in left_out:
         print(one, file=sys.stderr)
     if not groups:
         found = (f"its {len(left_out)} run(s) are unfinished or damaged" if left_out
                  else "it has no runs")
-        raise UsageError(f"Expected at least one finished run in {options.source}, but {found}; "
+        raise UsageError(f"Expected at least one finished run in {source}, but {found}; "
                          "make one with mammoth/main.py --results_path.")
-    text, problems = page(groups, left_out, str(options.source))
+    text, problems = page(groups, left_out, str(source))
     for problem in problems:
         print(f"note: {printable(problem)}", file=sys.stderr)
-    out, content = options.out or options.source / "report.html", text.encode("utf-8", "replace")
+    content = text.encode("utf-8", "replace")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(content)
@@ -64,11 +78,8 @@ def build(options: Namespace) -> int:
         raise UsageError(f"The page cannot be written to {out} ({error.strerror}); choose another "
                          "place with --out.") from error
     shown = sum(len(group.runs) for group in groups)
-    print(f"{shown} run(s), {len(content) / 1e6:.2f} MB: {out}")
-    if options.figures:
-        count = write_figures(groups, options.figures, options.format)
-        print(f"{count} figures: {options.figures}")
-    return 0
+    print(f"Report of {shown} run(s), {len(content) / 1e6:.2f} MB: {out}")
+    return groups
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -24,7 +24,7 @@ def table_of(process):
 
 def test_table_of_two_methods_and_second_call_repeats_nothing(tmp_path):
     words = ("--models", "sgd", "er", "--dataset", "seq-digits", "--buffer_size", 50, "--seeds", 1,
-             "--base_path", tmp_path, "--checkpoint_path", tmp_path / "c", "--n_epochs", 2)
+             "--base_path", tmp_path, "--checkpoint_path", tmp_path / "c", "--n_epochs", 2, "--report")
     first = run(*words)
     assert first.returncode == 0, first.stderr
     table = table_of(first)
@@ -36,6 +36,8 @@ def test_table_of_two_methods_and_second_call_repeats_nothing(tmp_path):
         text = written.with_name(written.name + suffix).read_text()
         assert table[3].split()[1] in text or suffix == ".csv"
         assert "sgd" in text and "BWT" in text
+    report = written.with_name(written.name + ".html")
+    assert f"Report of 2 run(s), {report.stat().st_size / 1e6:.2f} MB: {report}" in first.stdout
     again = run(*words)
     assert table_of(again) == table
     assert len(list(tmp_path.glob("results/runs/*/*/*"))) == 2
