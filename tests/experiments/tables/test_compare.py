@@ -24,7 +24,8 @@ def table_of(process):
 
 def test_table_of_two_methods_and_second_call_repeats_nothing(tmp_path):
     words = ("--models", "sgd", "er", "--dataset", "seq-digits", "--buffer_size", 50, "--seeds", 1,
-             "--base_path", tmp_path, "--checkpoint_path", tmp_path / "c", "--n_epochs", 2, "--report")
+             "--base_path", tmp_path, "--checkpoint_path", tmp_path / "c", "--n_epochs", 2,
+             "--report")
     first = run(*words)
     assert first.returncode == 0, first.stderr
     table = table_of(first)
