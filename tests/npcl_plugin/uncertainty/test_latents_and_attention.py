@@ -18,7 +18,7 @@ def model(kind):
     net = network(kind)
     net.n_heads.fill_(3)
     args = SimpleNamespace(n_global_eval=4, n_task=1, context_share=0.5)
-    return SimpleNamespace(net=net, args=args, predictor=SimpleNamespace(seed=3),
+    return SimpleNamespace(net=net, args=args, predictor=SimpleNamespace(seed=3, net=net),
                            device=torch.device("cpu"))
 
 

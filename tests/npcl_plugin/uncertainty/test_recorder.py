@@ -253,7 +253,7 @@ def test_a_finished_run_is_found_by_the_same_command(tmp_path):
 
 @pytest.mark.parametrize(("words", "message"), [
     (("--disable_log", 1), "--disable_log 1 asks for none"),
-    (("--uncertainty_draws", 0), "--uncertainty_draws of at least 1"),
+    (("--uncertainty_draws", 0), "Expected --uncertainty_draws to be at least 1"),
 ])
 def test_what_cannot_be_recorded_is_refused_at_once(words, message, tmp_path):
     with pytest.raises(UsageError, match=message):
