@@ -42,26 +42,36 @@ def from_words(words: Iterable[str]) -> dict[str, Any]:
             for name, values in given.items()}
 
 
-def portable(command: str) -> str:
+def without_folder(name: str, value: str) -> str:
+    """The value of an argument; of a file on one machine its name."""
+    local = name == "loadcheck" or (PurePath(value).is_absolute() and name in names_of(Role.FILE))
+    return PurePath(value).name if local else value
+
+
+def portable(command: str, seed: int | None = None) -> str:
     """A command without what belongs to one machine or process: folders, resuming, progress bars.
 
-    Weights that a run starts from stay, by their file's name.
+    Files that a run starts from stay, by their names.
+
+    Args:
+        seed: what the run drew, for a command that names none.
 
     Raises:
         ValueError: the command cannot be split into words.
     """
-    local = names_of(Role.PLACE, Role.PROCESS)
+    local = names_of(Role.PLACE, Role.PROCESS) - {"loadcheck"}
     kept: list[str] = []
-    name = ""
+    name, names = "", set()
     for word in shlex.split(command):
-        if word.startswith("--"):
-            name = word[2:].partition("=")[0]
-            if name not in local or name == "loadcheck":
-                kept.append(word)
-            elif name == "base_path":
-                kept += [word.partition("=")[0], "DATA"]
-        elif name == "loadcheck":
-            kept.append(PurePath(word).name)
-        elif name not in local:
-            kept.append(word)
-    return shlex.join(kept)
+        flag, equals, value = word.partition("=")
+        if not word.startswith("--"):
+            kept += [] if name in local else [without_folder(name, word)]
+            continue
+        name = flag[2:]
+        names.add(name)
+        if name not in local:
+            kept.append(f"{flag}={without_folder(name, value)}" if equals else word)
+        elif name == "base_path":
+            kept += [flag, "DATA"]
+    drawn = seed is not None and "seed" not in names
+    return shlex.join([*kept, *(["--seed", str(seed)] if drawn else [])])

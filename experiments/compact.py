@@ -28,7 +28,7 @@ def record_of(run: Run) -> dict[str, Any]:
         Damaged: its command cannot be split into words.
     """
     try:
-        command = portable(run.command)
+        command = portable(run.command, run.seed)
     except ValueError as error:
         raise Damaged(f"its command cannot be read ({error})") from error
     record: dict[str, Any] = {
@@ -81,7 +81,8 @@ def write_records(records: Iterable[dict[str, Any]], out: Path, add: bool) -> in
     if not all(isinstance(entry, dict) and isinstance(entry.get("command"), str)
                for entry in known):
         raise UsageError(f"{out} holds entries that are no records of runs; add to another file.")
-    whole = list({entry["command"]: entry for entry in (*known, *found)}.values()) if add else found
+    whole = list({(entry["command"], str(entry.get("seed"))): entry
+                  for entry in (*known, *found)}.values()) if add else found
     whole.sort(key=_place)
     text = ",\n".join(json.dumps(entry) for entry in whole)
     atomic_write(out, f"[\n{text}\n]\n".encode())

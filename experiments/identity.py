@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.errors import UsageError
 from engine.identity import Role, experiment_settings, observations, role
+from experiments.command_line import without_folder
 from experiments.run import LeftOut, Run
 
 # What makes a run something else than the published protocol: arguments of every method, and
@@ -58,7 +59,8 @@ def _looking() -> dict[str, Any]:
 
 def changed_settings(run: Run) -> Settings:
     """What the command gave besides model, benchmark, buffer size and seed."""
-    return {name: plain(value) for name, value in sorted(run.given.items())
+    return {name: plain(without_folder(name, value) if isinstance(value, str) else value)
+            for name, value in sorted(run.given.items())
             if value is not None and name not in ("model", "dataset", "buffer_size")
             and counts(name)}
 

@@ -5,9 +5,17 @@ import pytest
 from report_fixture import summary, write_run
 
 from experiments.command_line import portable
-from experiments.compact import record_of
+from experiments.compact import record_of, write_records
 from experiments.identity import by_row, experiments_of, variant
-from experiments.run import Damaged, LeftOut, Run, find_runs, read_run, run_of_record
+from experiments.run import (
+    Damaged,
+    LeftOut,
+    Run,
+    find_runs,
+    read_compact,
+    read_run,
+    run_of_record,
+)
 
 
 def test_run_has_what_its_files_say(tmp_path):
@@ -83,6 +91,26 @@ def test_portable_command_has_nothing_of_a_machine():
                "--non_verbose 1 --loadcheck /home/me/a.pt --notes 'two words' --seed 1")
     assert portable(command) == ("python mammoth/main.py --model er --base_path DATA --loadcheck "
                                  "a.pt --notes 'two words' --seed 1")
+
+
+def test_portable_command_names_the_seed_and_no_folder_of_a_file():
+    command = "python mammoth/main.py --model er --data=/home/me/a.npz --features timm/vit"
+    assert portable(command, 7) == ("python mammoth/main.py --model er --data=a.npz --features "
+                                    "timm/vit --seed 7")
+    assert portable(f"{command} --seed=3", 3).endswith("--seed=3")
+
+
+def test_runs_that_drew_their_seeds_are_records_of_their_own(tmp_path):
+    def record(seed, accuracy):
+        return record_of(Run("er", "seq-digits", "class-il", {"class-il": accuracy},
+                             "python mammoth/main.py --model er --dataset seq-digits", seed=seed,
+                             matrix={"class-il": [[accuracy]]}))
+
+    out = tmp_path / "few.json"
+    write_records([record(1, 50.0)], out, add=True)
+    write_records([record(2, 60.0)], out, add=True)
+    assert write_records([record(2, 70.0)], out, add=True) == 2
+    assert [run.accuracy["class-il"] for run in read_compact(out)[0]] == [50.0, 70.0]
 
 
 def test_sentence_about_a_run_is_one_printable_line():
