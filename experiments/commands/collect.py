@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import UsageError
+from engine.files import ensure_appendable
 from experiments.commands import command_parser, told
 from experiments.commands.tables import read_files
 from experiments.compact import record_of, write_records
@@ -30,8 +31,9 @@ def collect(source: Path, out: Path, add: bool = False) -> None:
         add: keep the records that are in the file already; of the same command the new one stays.
 
     Raises:
-        UsageError: there is no run to collect; the file stays as it is.
+        UsageError: there is no run to collect, or no place to write to; the file stays as it is.
     """
+    ensure_appendable(out, "--out")
     runs, left_out = find_runs(source / "runs")
     found = []
     for run in runs:

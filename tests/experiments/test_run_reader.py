@@ -5,6 +5,7 @@ import pytest
 from report_fixture import summary, write_run
 
 from experiments.command_line import portable
+from experiments.commands import collect
 from experiments.compact import record_of, write_records
 from experiments.identity import by_row, experiments_of, variant
 from experiments.run import (
@@ -111,6 +112,11 @@ def test_runs_that_drew_their_seeds_are_records_of_their_own(tmp_path):
     write_records([record(2, 60.0)], out, add=True)
     assert write_records([record(2, 70.0)], out, add=True) == 2
     assert [run.accuracy["class-il"] for run in read_compact(out)[0]] == [50.0, 70.0]
+
+
+def test_a_place_that_cannot_be_written_is_a_mistake_of_the_command(tmp_path, capsys):
+    assert collect.main([str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert "--out" in capsys.readouterr().err
 
 
 def test_sentence_about_a_run_is_one_printable_line():

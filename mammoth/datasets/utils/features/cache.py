@@ -7,7 +7,6 @@ checksum at the end. Weights and images are named by digits of their content: ot
 another file. While the features are made they grow in a file `.part`; whoever is interrupted goes
 on there, and whoever wants the same features meanwhile waits.
 """
-import fcntl
 import hashlib
 import io
 import sys
@@ -22,6 +21,7 @@ from tqdm import tqdm
 from datasets.utils.features.network import FeatureNetwork, NetworkSpec
 from engine.errors import RunError, UsageError
 from engine.files import atomic_write, with_checksum, without_checksum
+from engine.locks import lock_file
 from utils.conf import base_path, get_device, warn_once
 
 _CPU_BATCH, _GPU_BATCH = 16, 256  # small batches stay in a CPU's cache: a third faster than 64
@@ -97,12 +97,10 @@ def _alone(path: Path, quiet: bool) -> Iterator[None]:
         raise UsageError(f"Cannot write the features into {path.parent} ({error.strerror}); choose "
                          "another folder with --base_path.") from error
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if lock_file(lock.fileno()) is False:
             if not quiet:
                 print(f"Another process makes {path.name}; waiting for it.", file=sys.stderr)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock_file(lock.fileno(), wait=True)
         yield
 
 
