@@ -16,6 +16,7 @@ from npcl_plugin.terms import TERMS
 
 WEIGHT = number(float, least=0)
 COUNT, SIZE, DEPTH = number(int, least=0), number(int, least=1), number(int, least=0, most=100)
+DRAWS = number(int, least=1, most=10_000)
 
 
 def add_arguments(parser: Any) -> None:
@@ -80,9 +81,10 @@ def _add_network(parser: Any) -> None:
 
 def _add_sampling(parser: Any) -> None:
     add = parser.add_argument
-    add("--n_global", type=SIZE, default=50, help="draws of z^G in training (paper: N = 50)")
-    add("--n_global_eval", type=SIZE, default=10, help="draws of z^G in evaluation (paper: N = 10)")
-    add("--n_task", type=SIZE, default=1, help="draws of z^t for each z^G (paper: M = 1)")
+    add("--n_global", type=DRAWS, default=50, help="draws of z^G in training (paper: N = 50)")
+    add("--n_global_eval", type=DRAWS, default=10,
+        help="draws of z^G in evaluation (paper: N = 10)")
+    add("--n_task", type=DRAWS, default=1, help="draws of z^t for each z^G (paper: M = 1)")
     add("--context_per_class", type=SIZE, default=100,
         help="samples per class in the context dataset (paper: D_C^t, 100)")
     add("--context_share", type=number(float, above=0, most=100), default=0.125,
