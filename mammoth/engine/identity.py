@@ -93,6 +93,7 @@ _LIST = {
         "resume": "an interrupted run goes on as if it had not been interrupted",
         "loadcheck": "a path; what the file holds counts, as `loadcheck_digest`",
         "non_verbose": "what is shown",
+        "verbose": "what is shown",
         "disable_log": "whether results are written",
         "conf_*": "derived: names and times of this process",
     },

@@ -287,20 +287,34 @@ class SettingsBuilder:
 
 
 def describe_settings(args: Namespace, sources: dict[str, str]) -> str:
-    """An aligned table of the values that somebody chose; plain defaults in one line below."""
+    """What differs from the method's and the harness's defaults, one line per source.
+
+    `--verbose 1` makes it a table of every value, each with its source.
+    """
     chosen = {name: source for name, source in sources.items()
               if hasattr(args, name) and source}
-    rows = [(f"--{name}", _show(getattr(args, name)), source)
-            for name, source in sorted(chosen.items(), key=lambda pair: (pair[1], pair[0]))]
+    if args.verbose:
+        return _every_setting(args, chosen)
+    by_source: dict[str, list[str]] = {}
+    for name, source in chosen.items():
+        if name not in ("model", "dataset", "verbose") and not source.endswith(": default"):
+            by_source.setdefault(source, []).append(f"{name} {_show(getattr(args, name))}")
+    lines = [textwrap.fill(f"{source}: {', '.join(sorted(values))}", 100, initial_indent="  ",
+                           subsequent_indent="    ") for source, values in by_source.items()]
+    return "\n".join(["Settings beside the defaults (--verbose 1 prints all):", *sorted(lines)])
+
+
+def _every_setting(args: Namespace, chosen: dict[str, str]) -> str:
+    """An aligned table: argument, value, source."""
+    defaults = {name: "default" for name in plain_args(args)
+                if name not in chosen and not name.startswith(("conf_", "ckpt_name", "data_facts"))}
+    rows = [(f"--{name}", _show(getattr(args, name)), source) for name, source in
+            sorted({**chosen, **defaults}.items(),
+                   key=lambda pair: (pair[0] in defaults, pair[1], pair[0]))]
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
-    lines = [f"  {flag:<{widths[0]}}  {value:<{widths[1]}}  {source}"
-             for flag, value, source in rows]
-    rest = ", ".join(f"{name}={_show(value)}" for name, value in sorted(plain_args(args).items())
-                     if name not in chosen and value not in (None, False, [], "")
-                     and not name.startswith(("conf_", "ckpt_name", "data_facts")))
-    defaults = textwrap.fill(f"defaults: {rest}", 100, initial_indent="  ",
-                             subsequent_indent="    ")
-    return "\n".join(["Settings and where they come from", *lines, defaults])
+    return "\n".join(["Settings and where they come from",
+                      *(f"  {flag:<{widths[0]}}  {value:<{widths[1]}}  {source}"
+                        for flag, value, source in rows)])
 
 
 def _show(value: Any) -> str:

@@ -3,6 +3,7 @@ import copy
 import time
 from typing import Any
 
+from engine.console import closing_line
 from engine.run_folder import peak_memory_mb, results_folder, versions
 from utils.loggers import mean, plain_args, print_accuracies, print_transfer
 from utils.metrics import backward_transfer, forgetting, forward_transfer
@@ -37,6 +38,7 @@ def close_run(experiment: Any) -> dict[str, Any]:
     if not args.disable_log:
         logger.write(results_folder(args), experiment.folder.name)
         experiment.folder.finish(result)
+        print(closing_line(result, experiment.folder.path))
         print(f"Result: {experiment.folder.path / 'result.json'}")
     experiment.trackers.close()
     return result

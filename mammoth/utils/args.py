@@ -231,7 +231,10 @@ def add_management_args(parser: argparse.ArgumentParser) -> None:
                        help="evaluate every N epochs too, not only after each task")
     group.add_argument("--enable_other_metrics", type=bool01, default=False,
                        help="measure backward and forward transfer and forgetting too")
-    group.add_argument("--non_verbose", type=bool01, default=False, help="show no progress bars")
+    group.add_argument("--non_verbose", type=bool01, default=False,
+                       help="show neither the settings nor a progress bar")
+    group.add_argument("--verbose", type=bool01, default=False,
+                       help="print every setting with its source, not only those that were chosen")
     group.add_argument("--disable_log", type=bool01, default=False, help="write no results")
     group.add_argument("--debug_mode", type=bool01, default=False,
                        help="smoke test: one epoch of 4 batches per task, few test samples")

@@ -67,7 +67,7 @@ def _test_task(model: Any, dataset: Any, loader: Any, task: int, knows_task: boo
     masked, loss, count = correct.clone(), torch.zeros((), device=model.device), 0
     limit = model.get_debug_iters() if model.args.debug_mode else None
     bar = tqdm(loader, desc=f"Evaluating Task {task + 1}", leave=False, mininterval=0.3,
-               disable=bool(model.args.non_verbose) or None)
+               delay=2, disable=bool(model.args.non_verbose) or None)
     for i, batch in enumerate(bar):
         if limit is not None and i > limit:
             break

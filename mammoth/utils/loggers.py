@@ -4,6 +4,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from engine.files import append_line
 
 _RUN = "conf_run"
@@ -16,9 +18,16 @@ def mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
+def say(text: str, stream: Any = None) -> None:
+    """Print a line (to stdout unless told otherwise) without tearing a progress bar."""
+    stream = stream or sys.stdout
+    tqdm.write(text, file=stream)
+    stream.flush()
+
+
 def print_accuracies(accs: tuple[list[float], list[float]], setting: str, tasks: int | str,
                      epoch: int | None = None, joint: bool = False) -> None:
-    """The accuracy lines, in Mammoth's wording, on stderr."""
+    """The accuracy lines, in Mammoth's wording."""
     class_accs, task_accs = accs
     head = "Joint Accuracy:" if joint else f"Accuracy for {tasks} task(s):"
     if epoch is not None:
@@ -33,7 +42,7 @@ def print_accuracies(accs: tuple[list[float], list[float]], setting: str, tasks:
         label = SETTING_LABELS[setting]
         lines = [f"{head} [{label}]: {mean(class_accs):.2f} %",
                  f"\tRaw accuracy values: {label} {rounded}"]
-    print("\n" + "\n".join(lines) + "\n", file=sys.stderr, flush=True)
+    say("\n".join(lines))
 
 
 def log_accs(args: Namespace, logger: "Logger | None", accs: tuple[list[float], list[float]],
@@ -50,9 +59,9 @@ def log_accs(args: Namespace, logger: "Logger | None", accs: tuple[list[float], 
 
 
 def print_transfer(name: str, values: dict[str, float]) -> None:
-    """A line of backward transfer, forgetting or forward transfer, on stderr."""
+    """A line of backward transfer, forgetting or forward transfer."""
     parts = [f"[{SETTING_LABELS[setting]}]: {value:.2f}" for setting, value in values.items()]
-    print(f"{name}: " + " \t ".join(parts), file=sys.stderr, flush=True)
+    say(f"{name}: " + " \t ".join(parts))
 
 
 class Logger:

@@ -7,8 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
+from engine.console import RunBar
 from engine.early_stopping import EarlyStopping
 from engine.errors import RunError, UsageError
 from engine.extensions import Extensions
@@ -34,7 +33,7 @@ from utils.checkpoints import (
 )
 from utils.conf import get_checkpoint_path, set_rng_state
 from utils.evaluate import evaluate
-from utils.loggers import Logger, mean
+from utils.loggers import Logger, mean, say
 from utils.schedulers import get_scheduler
 
 
@@ -194,18 +193,23 @@ class Experiment:
 
     def _learn_tasks(self) -> None:
         stop = self.n_tasks if self.args.stop_after is None else self.args.stop_after
-        for task in range(self.progress.position.task, min(stop, self.n_tasks)):
-            if not self.progress.position.inside_task:
-                self._begin_task(task)
-            self._fit_task(task)
-            self.model.meta_end_task(self.dataset)
-            ensure_finite_weights(self.model, task)
-            self._evaluate_task(task)
-            self.progress.position = Position(task=task + 1)
-            if self.args.savecheck == "task" or (
-                    self.args.savecheck and task + 1 == min(stop, self.n_tasks)):
-                last = "last" if self.args.savecheck == "last" else str(task)
-                self.save("joint" if self.args.joint else last)
+        last = min(stop, self.n_tasks)
+        with RunBar(self.args, last) as self.bar:
+            for task in range(self.progress.position.task, last):
+                self._learn_task(task, task + 1 == last)
+
+    def _learn_task(self, task: int, is_last: bool) -> None:
+        """Train on a task, look at all so far, save."""
+        if not self.progress.position.inside_task:
+            self._begin_task(task)
+        self._fit_task(task)
+        self.model.meta_end_task(self.dataset)
+        ensure_finite_weights(self.model, task)
+        self._evaluate_task(task)
+        self.progress.position = Position(task=task + 1)
+        if self.args.savecheck == "task" or (self.args.savecheck and is_last):
+            suffix = "last" if self.args.savecheck == "last" else str(task)
+            self.save("joint" if self.args.joint else suffix)
 
     def _begin_task(self, task: int) -> None:
         self.model.net.train()
@@ -228,6 +232,7 @@ class Experiment:
         stopping = EarlyStopping(args, self.progress.early_stopping)
         position.task = task
         self.model.net.train()
+        self.bar.begin_task(task, len(self.loader), position.steps)
         while not self._fitted(position, stopping):
             self._fit_epoch(position)
             self._end_epoch(position, stopping)
@@ -249,21 +254,19 @@ class Experiment:
             model.meta_begin_epoch(position.epoch, self.dataset)
         extra_names = getattr(loader.dataset, "extra_return_fields", ())
         limit = model.get_debug_iters() if args.debug_mode else None
-        with tqdm(total=len(loader), initial=position.batch, mininterval=0.3, leave=False,
-                  desc=f"Task {position.task + 1} - Epoch {position.epoch + 1}",
-                  disable=bool(args.non_verbose) or None) as bar:
-            for batch in loader:
-                if limit is not None and position.batch > limit:
-                    break
-                self._step(batch, extra_names, bar)
-                if args.fitting_mode == "iters" and position.steps >= args.n_iters:
-                    break
+        self.bar.begin_epoch(position.task, position.epoch)
+        for batch in loader:
+            if limit is not None and position.batch > limit:
+                break
+            self._step(batch, extra_names)
+            if args.fitting_mode == "iters" and position.steps >= args.n_iters:
+                break
         if not position.batch:
             raise UsageError(nothing_to_train_on(args, position))
         if self.scheduler is not None and args.scheduler_mode == "epoch":
             self.scheduler.step()
 
-    def _step(self, batch: Any, extra_names: Any, bar: tqdm) -> None:
+    def _step(self, batch: Any, extra_names: Any) -> None:
         model, position, device = self.model, self.progress.position, self.model.device
         inputs, labels, not_aug = (batch[i].to(device) for i in range(3))
         extra = {name: value.to(device) for name, value in zip(extra_names, batch[3:],
@@ -277,10 +280,7 @@ class Experiment:
             self.scheduler.step()
         position.batch += 1
         position.steps += 1
-        bar.update()
-        if not bar.disable:
-            bar.set_postfix(loss=f"{terms['loss']:.4f}", lr=model.opt.param_groups[0]["lr"],
-                            refresh=False)
+        self.bar.step(terms, model)
         self.trackers.log_step(terms, position)
         if self.stop.number:
             self._interrupt()
@@ -326,7 +326,7 @@ class Experiment:
         path = save_checkpoint(f"{self.args.ckpt_name}_{suffix}", self.args, self.model,
                                self.progress, self.logger, self.scheduler, self.loader,
                                self.stream, self.folder.name, self.key)
-        print(f"Saving checkpoint into: {path}", file=sys.stderr)
+        say(f"Saving checkpoint into: {path}", sys.stderr)
 
     def _interrupt(self) -> None:
         position = self.progress.position

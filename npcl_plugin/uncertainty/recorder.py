@@ -20,7 +20,7 @@ from npcl_plugin.uncertainty.latent_records import distributions, stored, unit_k
 from npcl_plugin.uncertainty.novel_data import Novel, novel_for
 from npcl_plugin.uncertainty.np_context import head_count
 from npcl_plugin.uncertainty.predictions import evenly_spaced, is_np
-from npcl_plugin.uncertainty.printing import describe
+from npcl_plugin.uncertainty.printing import table
 from npcl_plugin.uncertainty.summary import write_summary
 
 _COST_IMAGES = 500
@@ -88,13 +88,14 @@ class Recorder:
         rows = getattr(self.args, "buffer_size", None) or 0
         measured["storage"] = cost.storage(model, rows, run.dataset.N_CLASSES)
         save_json(_folder(run) / "cost.json", measured)
+        self.run_folder = run.folder.path
         summary = write_summary(run.folder.path)
         return {"summary": f"{FOLDER}/summary.json", "headline": summary["headline"],
                 "notes": summary["notes"]}
 
     def describe(self, values: dict[str, Any]) -> str:
-        """Aligned, each number with its definition."""
-        return describe(values)
+        """A short table; the report and `python -m npcl_plugin.uncertainty` explain it."""
+        return table(values, self.run_folder)
 
     def known_arrays(self, run: Any) -> dict[str, np.ndarray]:
         """What the model says about the tasks seen so far."""

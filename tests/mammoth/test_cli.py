@@ -1,8 +1,10 @@
 """main.py as a user types it."""
+import io
 import json
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -66,13 +68,56 @@ def test_a_mistake_leaves_no_traceback_in_a_real_process():
 
 def test_run_prints_settings_with_sources_and_mammoths_lines(tmp_path):
     done = run_main("--model", "sgd", "--dataset", "seq-digits", "--seed", 3, "--base_path",
-                    tmp_path)
+                    tmp_path, "--verbose", 1)
     assert result_of(done)["seed"] == 3
     line = next(line for line in done.stdout.splitlines() if line.strip().startswith("--lr "))
     assert line.split() == ["--lr", "0.1", "ours:", "seq-digits"]
-    last = [line for line in done.stderr.splitlines() if line.startswith("Accuracy for 5")][0]
+    assert "--sched_multistep_lr_gamma 0.1 default" in " ".join(done.stdout.split())
+    last = [line for line in done.stdout.splitlines() if line.startswith("Accuracy for 5")][0]
     assert "[Class-IL]:" in last and "[Task-IL]:" in last
-    assert "\tRaw accuracy values: Class-IL [" in done.stderr
+    assert "\tRaw accuracy values: Class-IL [" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_run_begins_with_what_was_chosen_and_ends_with_the_report_command(tmp_path, capsys,
+                                                                            monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["main.py", "--model", "er", "--dataset", "seq-digits",
+                                      "--buffer_size", "20", "--debug_mode", "1", "--seed", "3",
+                                      "--base_path", str(tmp_path)])
+    assert cli() == 0
+    lines = capsys.readouterr().out.splitlines()
+    first = lines.index(next(line for line in lines if line.startswith("Running er")))
+    assert first < 9 and "lr " in " ".join(lines[:first]) and "sched" not in " ".join(lines[:first])
+    folder = next(tmp_path.glob("results/runs/*/*/*"))
+    assert lines[-2].startswith("er on seq-digits: Class-IL ")
+    assert lines[-2].endswith(f"report.py {folder}")
+    assert lines[-1] == f"Result: {folder}/result.json"
+
+
+class Screen(io.StringIO):
+    """A terminal that remembers."""
+
+    def isatty(self):
+        return True
+
+
+def test_one_bar_counts_the_steps_of_the_whole_run(monkeypatch):
+    from engine.console import RunBar
+
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    args = Namespace(non_verbose=False, fitting_mode="epochs", n_epochs=3)
+    model = Namespace(opt=Namespace(param_groups=[{"lr": 0.1}]))
+    with RunBar(args, 4) as bar:
+        bar.begin_task(1, n_batches=5, done=2)  # resumed after two steps of the second task
+        assert bar.remaining == 3 * 15 - 2
+        bar.begin_epoch(1, 0)
+        bar.step({"loss": 1.0}, model)
+        assert bar.remaining == 3 * 15 - 3
+        args.fitting_mode, args.n_iters = "iters", 7
+        bar.begin_task(2, n_batches=5, done=0)
+        assert bar.remaining == 2 * 7
+    assert "/43" in screen.getvalue()
 
 
 def test_resume_of_a_finished_run_repeats_nothing(tmp_path):

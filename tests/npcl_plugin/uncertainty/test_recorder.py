@@ -15,6 +15,7 @@ from main import _find_checkpoint, initialize, parse_args
 from npcl_plugin.uncertainty import cost
 from npcl_plugin.uncertainty.__main__ import main as measure_again
 from npcl_plugin.uncertainty.files import load_arrays
+from npcl_plugin.uncertainty.printing import table
 from utils.training import Experiment, Interrupted
 
 SMALL = ("--buffer_size", 40, "--n_epochs", 1, "--stop_after", 3, "--seed", 5)
@@ -92,6 +93,15 @@ def test_every_headline_number_is_printed_with_its_definition(runs, capsys):
         line = next(line for line in page.splitlines() if line.split()[:1] == [name])
         assert len(line.split()) > 4, "name, value and a definition"
     assert (folder / "uncertainty" / "summary.json").read_bytes() == before, "nothing retrained"
+
+
+def test_after_a_run_a_short_table_says_where_the_definitions_are(runs):
+    done = runs["npcl", 1]
+    headline = summary_of(done)["headline"]
+    text = table({"headline": headline, "notes": ["One note."]}, done.folder.path)
+    assert len(text.splitlines()) <= 14, "and a title"
+    assert set(headline) <= set(text.split())
+    assert f"python -m npcl_plugin.uncertainty {done.folder.path}" in text
 
 
 def test_a_damaged_file_is_named_in_one_sentence(runs, tmp_path, capsys):
