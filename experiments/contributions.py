@@ -6,6 +6,9 @@ called once, before tables or a report are made, and registers what the plugin h
     experiments.measures.register          numbers of a run
     experiments.report.figure.run_figure   figures of one run (decorator)
     experiments.report.figure.comparison_figure   figures over methods (decorator)
+    experiments.report.claims.claim        claims of a paper, judged on the runs (decorator)
+    experiments.report.answers.answer      answers in plain words at the top (decorator)
+    experiments.report.figure.SCALES       which heat maps share a scale
     experiments.tables.sections.section    tables (decorator)
     experiments.tables.rows.add_rows       names and order of variants
     experiments.identity.VARIANTS, OWN_PROTOCOL   which arguments make such a variant

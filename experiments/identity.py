@@ -181,15 +181,28 @@ class Experiment:
         return self.label if self.buffer is None else f"{self.label}, buffer {self.buffer}"
 
 
+def evaluates_only(run: Run) -> bool:
+    """Whether a run learned nothing itself (`--inference_only 1`)."""
+    asked = run.arguments.get("inference_only", run.given.get("inference_only"))
+    return asked is not None and plain(asked) in ("1", "True", "true")
+
+
 def experiments_of(runs: Iterable[Run]) -> tuple[list[Experiment], list[LeftOut]]:
     """Runs by experiment; of repetitions the newest counts, and one with uncertainty before all.
 
+    A run that only evaluates a checkpoint is no method, and is passed over.
+
     Returns:
-        (experiments by benchmark, buffer and method; the repetitions that were passed over)
+        (experiments by benchmark, buffer and method; the runs that were passed over)
     """
     found: dict[tuple[Any, ...], dict[int | None, Run]] = {}
     repeated: list[LeftOut] = []
     for run in runs:
+        if evaluates_only(run):
+            repeated.append(LeftOut(run.name, "it evaluates a checkpoint and trains nothing "
+                                    "(--inference_only 1), so it is no method of its own",
+                                    run.command))
+            continue
         place = (run.dataset, run.model, run.buffer_size,
                  json.dumps(_resolved(run), sort_keys=True))
         seeds = found.setdefault(place, {})

@@ -16,6 +16,7 @@ from typing import Any, TypeGuard
 from engine.bounded import Unreadable, read_json, read_text
 from engine.errors import UsageError
 from experiments.command_line import from_words
+from experiments.words import counted
 
 MARKS = ("args.json", "metrics.jsonl", "result.json")
 SUMMARY_FORMAT = 1
@@ -146,8 +147,8 @@ def read_run(folder: Path, name: str = "") -> Run:
     try:
         result = _mapping(folder / "result.json")
     except FileNotFoundError:
-        raise Damaged(f"not finished: {_evaluations(folder)} task(s) evaluated, no "
-                      "result.json") from None
+        raise Damaged(f"not finished: {counted(_evaluations(folder), 'task')} evaluated, "
+                      "no result.json") from None
     run = run_of_result(result, command, arguments)
     run.name, run.folder = name or folder.name, folder
     run.summary = _summary(folder, run.remarks)

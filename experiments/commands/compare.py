@@ -34,6 +34,7 @@ from experiments.sweeps.specification import RunSpec, check
 from experiments.tables.comparison import compare
 from experiments.tables.published import figures
 from experiments.tables.table import Table
+from experiments.words import counted
 
 _LONGEST = 120
 
@@ -198,8 +199,8 @@ def run_and_show(options: Namespace, rest: Sequence[str]) -> int:
               file=sys.stderr)
         return 128 + signal_number
     table = table_of(options, specs, outcomes)
-    title = (f"{options.dataset}, buffer {options.buffer_size}, {options.seeds} seed(s), "
-             f"{options.cpus} thread(s) a run{', ' + ' '.join(rest) if rest else ''}")
+    title = (f"{options.dataset}, buffer {options.buffer_size}, {counted(options.seeds, 'seed')}, "
+             f"{counted(options.cpus, 'thread')} per run{', ' + ' '.join(rest) if rest else ''}")
     print(f"\n{title}\n* best, + second best; p: paired t-test against {options.models[0]}; "
           "seconds without start-up and uncertainty\n")
     print(table.text() + "\n")

@@ -18,6 +18,7 @@ from experiments.identity import Experiment, experiments_of
 from experiments.report.files import write_figures
 from experiments.report.page import page
 from experiments.run import LeftOut, Run, find_runs, printable
+from experiments.words import counted
 
 
 def parse_args(argv: Sequence[str] | None = None) -> Namespace:
@@ -63,7 +64,7 @@ def write_page(runs: Sequence[Run], left_out: list[LeftOut], source: Path, out: 
     for one in left_out:
         print(one, file=sys.stderr)
     if not groups:
-        found = (f"its {len(left_out)} run(s) are unfinished or damaged" if left_out
+        found = (f"none of its {counted(len(left_out), 'run')} is whole and trains" if left_out
                  else "it has no runs")
         raise UsageError(f"Expected at least one finished run in {source}, but {found}; "
                          "make one with mammoth/main.py --results_path.")
@@ -78,7 +79,7 @@ def write_page(runs: Sequence[Run], left_out: list[LeftOut], source: Path, out: 
         raise UsageError(f"The page cannot be written to {out} ({error.strerror}); choose another "
                          "place with --out.") from error
     shown = sum(len(group.runs) for group in groups)
-    print(f"Report of {shown} run(s), {len(content) / 1e6:.2f} MB: {out}")
+    print(f"Report of {counted(shown, 'run')}, {len(content) / 1e6:.2f} MB: {out}")
     return groups
 
 

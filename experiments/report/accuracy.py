@@ -3,11 +3,21 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from experiments.measures import setting_name, settings_of
-from experiments.report.figure import Figure, Methods, Shown, comparison_figure, run_figure
+from experiments.report.figure import (
+    Figure,
+    Methods,
+    Shown,
+    comparison_figure,
+    run_figure,
+    stacked,
+    tiled,
+)
 from experiments.report.heat import heat
-from experiments.report.svg import Plot, Svg, domain, finite, slug
+from experiments.report.svg import Plot, Svg, domain, finite, short, slug, text, ticks
 from experiments.run import Run
 
+_MOST_BANDS = 3
+_LONGEST_TITLE = 24
 Curve = Sequence[float | None]
 Point = tuple[int, float, float]  # place, mean, deviation
 
@@ -19,13 +29,13 @@ def accuracy_matrices(shown: Shown) -> Iterator[Figure]:
     for setting in run.matrix:
         names = None if run.sequential else ["end"]
         picture = heat(run.stages(setting), "tested on task", "after task", rows=names,
-                       low=shown.lowest.get(setting, 0), high=100,
+                       low=shown.lowest, high=100,
                        label=f"{setting_name(setting)} accuracy in percent")
         yield Figure(
             f"accuracy-matrix-{slug(setting)}", f"{setting_name(setting)} accuracy, %", picture,
             "Row i is the state after learning task i, column j the test set of task j. Down a "
-            "column a task is forgotten; the last row's mean is the final accuracy. All runs of a "
-            "benchmark share the colour scale.",
+            "column a task is forgotten; the last row's mean is the final accuracy. All runs and "
+            "settings of a benchmark share the colour scale.",
             "Accuracy", facts=f"Final mean {run.accuracy[setting]:.2f} %.")
 
 
@@ -52,6 +62,9 @@ def curves_figure(named: Sequence[tuple[str, Sequence[Curve]]], ylabel: str, *,
                   styles: Mapping[str, int] | None = None, digits: int = 2) -> Svg:
     """Curves with a band of one standard deviation.
 
+    More than a few bands would cover each other: then the means share one chart, and each label
+    has its band in a small chart of its own below, on the same scale.
+
     Args:
         named: [(label, curves of the seeds)].
         guides: [(label, value)] as level dashed lines.
@@ -65,14 +78,39 @@ def curves_figure(named: Sequence[tuple[str, Sequence[Curve]]], ylabel: str, *,
     plot = Plot((-0.2, max(length - 0.8, 0.2)), domain(values, 0.08, *limits), xlabel, ylabel,
                 xticks=[(i, str(i + 1)) for i in range(length)], height=220,
                 legend=[(name, style[name]) for name, _ in lines])
-    for name, points in lines:
-        plot.band([(i, m - s, m + s) for i, m, s in points], style[name])
+    apart = len(lines) > _MOST_BANDS and any(s > 0 for _, points in lines for *_, s in points)
+    for name, points in [] if apart else lines:
+        with plot.series(name):
+            plot.band([(i, m - s, m + s) for i, m, s in points], style[name])
     for name, value in guides:
         plot.guide((plot.x[0], value), (plot.x[1], value), name)
     for name, points in lines:
         tips = [f"{name}, {i + 1}: {m:.{digits}f} ± {s:.{digits}f}" for i, m, s in points]
-        plot.line([(i, m) for i, m, _ in points], style[name], tips=tips)
-    return plot.svg()
+        with plot.series(name):
+            plot.line([(i, m) for i, m, _ in points], style[name], tips=tips)
+    if not apart:
+        return plot.svg()
+    panels = [_panel(name, lines, plot, style[name]) for name, _ in lines]
+    return stacked(plot.svg(), tiled(panels, 2, plot.label), 6)
+
+
+def _panel(name: str, lines: Sequence[tuple[str, Sequence[Point]]], whole: Plot,
+           style: int) -> Svg:
+    """One label's line and band in front of the others, on the scale of the whole chart."""
+    plot = Plot(whole.x, whole.y, "", "", width=170, height=64, left=34,
+                xticks=[(whole.x[0], "")], yticks=[(v, short(v)) for v in ticks(*whole.y, 3)])
+    for other, points in lines:
+        if other != name:
+            plot.backdrop([(i, m) for i, m, _ in points])
+    own = dict(lines)[name]
+    with plot.series(name):
+        plot.band([(i, m - s, m + s) for i, m, s in own], style)
+        plot.line([(i, m) for i, m, _ in own], style, dots=False)
+    shown = name if len(name) <= _LONGEST_TITLE else name[:_LONGEST_TITLE - 1] + "…"
+    plot.parts.append(text(plot.left, plot.top - 8, shown, "n b"))
+    picture = plot.svg()
+    picture.height -= 30
+    return picture
 
 
 @comparison_figure

@@ -3,6 +3,7 @@ from collections.abc import Iterator, Sequence
 
 from experiments.report.accuracy import curves_figure
 from experiments.report.figure import (
+    SCALES,
     Figure,
     Methods,
     Number,
@@ -112,9 +113,10 @@ def proper_scores(shown: Shown, section: Section) -> Iterator[Figure]:
 def entropy_matrix(shown: Shown, section: Section) -> Iterator[Figure]:
     """Predictive entropy of every task after every task."""
     rows = section["by_task"]["entropy"]
+    low, high = shown.span(*SCALES["entropy"], floor=0)
     yield Figure(
         "entropy-matrix", "Predictive entropy, nats", heat(
-            rows, "tested on task", "after task", low=0, digits=2, scale="q",
+            rows, "tested on task", "after task", low=low, high=high, digits=2, scale="q",
             label="Predictive entropy in nats"),
         "The accuracy matrix's counterpart: darker (lighter on a dark page) is less certain. "
         "A model that knows what it forgets gets less certain down a column.", "Calibration")
@@ -122,7 +124,7 @@ def entropy_matrix(shown: Shown, section: Section) -> Iterator[Figure]:
 
 @run_figure("transfer")
 def transfer(shown: Shown, section: Section) -> Iterator[Figure]:
-    """Change of accuracy against change of entropy, a point a task."""
+    """Change of accuracy against change of entropy, a point per task."""
     data = section
     if not data["tasks"]:
         return
@@ -143,7 +145,9 @@ def transfer(shown: Shown, section: Section) -> Iterator[Figure]:
         "Top left: accuracy lost and entropy gained, the model knows that it forgot.",
         "Calibration", "fig07",
         f"Pearson r {number(data['pearson'], 2)} (p {number(data['pearson_p'])}), Spearman ρ "
-        f"{number(data['spearman'], 2)} (p {number(data['spearman_p'])}).")
+        f"{number(data['spearman'], 2)} (p {number(data['spearman_p'])}).",
+        "The more accuracy a task loses, the more uncertainty it gains.",
+        data["pearson"] < 0 if is_number(data["pearson"]) else None)
 
 
 @comparison_figure
@@ -173,7 +177,8 @@ def rejection_curves(methods: Methods) -> Iterator[Figure]:
                 "declined, % (least confident first)", "accuracy of the rest, %", height=220,
                 legend=[(label, methods.styles[label]) for label, *_ in lines])
     for label, shares, means in lines:
-        plot.line(list(zip(shares, means, strict=False)), methods.styles[label], dots=False)
+        with plot.series(label):
+            plot.line(list(zip(shares, means, strict=False)), methods.styles[label], dots=False)
     yield Figure(
         "rejection-curves", "Accuracy-rejection curves", plot.svg(),
         "How right a method is when it may decline its least confident answers (mean over seeds, "

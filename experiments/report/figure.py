@@ -13,10 +13,12 @@ from typing import Any
 
 from experiments.identity import Experiment
 from experiments.report.svg import Svg, num
-from experiments.run import BROKEN, Run, printable
+from experiments.run import BROKEN, Run, is_number, printable
 
 Section = dict[str, Any]
 Number = float | None
+# Places of a summary whose heat maps share one scale; plugins add theirs.
+SCALES: dict[str, list[tuple[str, ...]]] = {"entropy": [("calibration", "by_task", "entropy")]}
 
 
 @dataclass
@@ -29,6 +31,8 @@ class Figure:
         paper: number in the paper (`fig04a`, `tab05`); empty for what the paper does not have.
         section: under which heading it stands.
         facts: further sentences with this run's numbers.
+        claim: what the paper says that this figure shows.
+        holds: whether these numbers bear the claim out; None where they cannot say.
     """
 
     key: str
@@ -38,6 +42,8 @@ class Figure:
     section: str
     paper: str = ""
     facts: str = ""
+    claim: str = ""
+    holds: bool | None = None
 
     @property
     def file_name(self) -> str:
@@ -51,18 +57,32 @@ class Shown:
 
     Args:
         number: its place on the page.
-        lowest: setting -> where accuracy scales begin, the same for all runs of a benchmark.
+        lowest: where accuracy scales begin, the same for all runs of a benchmark.
+        peers: all runs of the benchmark, whose heat maps share their scales.
     """
 
     run: Run
     experiment: Experiment
     number: int
-    lowest: dict[str, float]
+    lowest: float
+    peers: Sequence[Run] = ()
 
     @property
     def title(self) -> str:
         """Method, buffer and what else tells it apart, and the seed."""
         return f"{self.experiment.title}, seed {self.run.seed}"
+
+    def span(self, *paths: tuple[str, ...], floor: float | None = None,
+             factor: float = 1.0) -> tuple[float, float]:
+        """(least, largest) number at places of the summaries of all runs of the benchmark.
+
+        Args:
+            floor: instead of the least.
+        """
+        found = [factor * value for run in (self.run, *self.peers) for path in paths
+                 for value in _numbers(run.section(*path))]
+        low = min(found, default=0.0) if floor is None else floor
+        return low, max(found, default=1.0)
 
 
 @dataclass
@@ -74,6 +94,12 @@ class Methods:
     experiments: list[Experiment]
     styles: dict[str, int]
 
+    @property
+    def title(self) -> str:
+        """Benchmark and buffer."""
+        return self.dataset if self.buffer is None else \
+            f"{self.dataset}, buffer {self.buffer:,}"
+
     def sections(self, *path: str) -> Iterator[tuple[str, list[Any]]]:
         """(label, this part of the uncertainty summary of each run that has it), if any has."""
         for one in self.experiments:
@@ -82,9 +108,23 @@ class Methods:
                 yield one.label, found
 
 
+def _numbers(part: Any) -> Iterator[float]:
+    """Every number in lists of lists."""
+    if isinstance(part, list):
+        for inner in part:
+            yield from _numbers(inner)
+    elif is_number(part):
+        yield part
+
+
 Makers = list[tuple[Callable[..., Iterator[Figure]], str]]
 _OF_RUNS: Makers = []
 _OF_METHODS: Makers = []
+
+
+def _in_order(makers: Makers) -> Makers:
+    """Our own figures first, then those of plugins, whichever were imported first."""
+    return sorted(makers, key=lambda entry: not str(entry[0].__module__).startswith("experiments."))
 
 
 def run_figure(section: str = "") -> Callable[[Callable[..., Iterator[Figure]]],
@@ -112,7 +152,7 @@ def comparison_figure(maker: Callable[[Methods], Iterator[Figure]]
 def figures_of_run(shown: Shown, problems: list[str]) -> list[Figure]:
     """Everything that can be drawn of one run."""
     figures: list[Figure] = []
-    for maker, name in _OF_RUNS:
+    for maker, name in _in_order(_OF_RUNS):
         part = shown.run.section(name) if name else None
         if part or not name:
             figures += _made(maker, (shown, part) if name else (shown,), problems)
@@ -121,7 +161,8 @@ def figures_of_run(shown: Shown, problems: list[str]) -> list[Figure]:
 
 def figures_of_methods(methods: Methods, problems: list[str]) -> list[Figure]:
     """Everything that puts methods side by side."""
-    return [figure for maker, _ in _OF_METHODS for figure in _made(maker, (methods,), problems)]
+    return [figure for maker, _ in _in_order(_OF_METHODS)
+            for figure in _made(maker, (methods,), problems)]
 
 
 def _made(maker: Callable[..., Iterator[Figure]], subject: tuple[Any, ...],

@@ -7,8 +7,9 @@ from experiments.contributions import load_contributions
 from experiments.identity import Experiment
 from experiments.report.figure import Methods, Shown
 from experiments.report.theme import N_SERIES
+from experiments.run import Run
 
-_OWN = ("accuracy", "calibration", "novel")
+_OWN = ("answers", "accuracy", "calibration", "novel")
 
 
 def load_figures() -> None:
@@ -20,21 +21,20 @@ def load_figures() -> None:
 
 def shown_runs(experiments: Sequence[Experiment]) -> list[Shown]:
     """Every run with its place on the page."""
-    lowest = _lowest(experiments)
-    pairs = [(one, run) for one in experiments for run in one.runs]
-    return [Shown(run, one, i, lowest[one.dataset]) for i, (one, run) in enumerate(pairs)]
-
-
-def _lowest(experiments: Sequence[Experiment]) -> dict[str, dict[str, float]]:
-    """Dataset -> setting -> where accuracy scales begin, so that its runs share one scale."""
-    lows: dict[str, dict[str, float]] = {}
+    peers: dict[str, list[Run]] = {}
     for one in experiments:
-        place = lows.setdefault(one.dataset, {})
-        for run in one.runs:
-            for setting in run.matrix:
-                least = min(value for row in run.stages(setting) for value in row)
-                place[setting] = min(place.get(setting, 90), 10 * math.floor(least / 10))
-    return lows
+        peers.setdefault(one.dataset, []).extend(one.runs)
+    lowest = {dataset: _lowest(runs) for dataset, runs in peers.items()}
+    pairs = [(one, run) for one in experiments for run in one.runs]
+    return [Shown(run, one, i, lowest[one.dataset], peers[one.dataset])
+            for i, (one, run) in enumerate(pairs)]
+
+
+def _lowest(runs: Sequence[Run]) -> float:
+    """Where accuracy scales begin, so that all runs and settings of a benchmark share one."""
+    least = min((value for run in runs for setting in run.matrix
+                 for row in run.stages(setting) for value in row), default=0.0)
+    return min(90, 10 * math.floor(least / 10))
 
 
 def styles_of(experiments: Sequence[Experiment]) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """Heat maps: a matrix as coloured cells, with its numbers where they fit."""
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from experiments.report.svg import EM, Svg, num, short, text
@@ -28,7 +29,7 @@ def scale_bar(x: float, y: float, width: float, low: float, high: float, scale: 
     cells = "".join(f'<path class="{scale}{i}" d="M{num(x + i * step)} {num(y)}'
                     f'H{num(x + width)}v8H{num(x + i * step)}z"/>' for i in range(LEVELS))
     return (text(x - 5, y + 8, short(low), "m e n") + cells
-            + text(x + width + 5, y + 8, short(high), "m n"))
+            + text(x + width + 5, y + 8, short(float(f"{high:.3g}")), "m n"))
 
 
 def every(names: Sequence[str], room: float) -> int:
@@ -101,12 +102,11 @@ def _cells(matrix: Matrix, grid: Grid, low: float, high: float, digits: int, sca
     words: dict[int, list[str]] = {}
     middle = grid.h // 2 + 3
     for i, row in enumerate(matrix):
-        for j, value in enumerate(row):
-            if not is_number(value):
-                continue
-            at = level(value, low, high)
-            shapes.setdefault(at, []).append(f"M{j} {i}h1v1h-1z")
-            if numbers:
+        levels = [level(v, low, high) if is_number(v) else None for v in row]
+        for colour, j, width in _stretches(levels):
+            shapes.setdefault(colour, []).append(f"M{j} {i}h{width}v1h-{width}z")
+        for j, (at, value) in enumerate(zip(levels, row, strict=True)):
+            if numbers and at is not None:
                 x, y = grid.left + j * grid.w + grid.w // 2, grid.top + i * grid.h + middle
                 words.setdefault(at, []).append(
                     f'<text x="{x}" y="{y}">{cell_text(value, digits)}</text>')
@@ -123,6 +123,16 @@ def _cells(matrix: Matrix, grid: Grid, low: float, high: float, digits: int, sca
         parts.append(f'<path class="y" d="{lines}"/>')
     return parts + [f'<g class="c n {scale}{at}t">{"".join(found)}</g>'
                     for at, found in words.items()]
+
+
+def _stretches(levels: Sequence[int | None]) -> Iterator[tuple[int, int, int]]:
+    """(level, first column, columns) of neighbours with one colour."""
+    start = 0
+    for at, found in groupby(levels):
+        width = len(list(found))
+        if at is not None:
+            yield at, start, width
+        start += width
 
 
 def _names(grid: Grid, rows: Sequence[str], columns: Sequence[str], xlabel: str,

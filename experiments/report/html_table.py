@@ -1,4 +1,5 @@
 """A `Table` of experiments as HTML: sortable, each row with the commands behind it."""
+import re
 from collections.abc import Sequence
 
 from experiments.identity import Experiment
@@ -12,9 +13,20 @@ from experiments.measures import (
     registered,
     settings_of,
 )
+from experiments.report.figure import Methods
 from experiments.report.svg import esc
 from experiments.run import Run, printable
 from experiments.tables.table import Column, Table
+from experiments.words import MINUS
+
+_PINNED = {0: ' class="name"', 1: ' class="pinned"'}
+
+
+def scope(one: Experiment | Methods) -> str:
+    """What the page's filter asks an element for: benchmark, buffer, method (of one)."""
+    model = f' data-model="{esc(one.model)}"' if isinstance(one, Experiment) else ""
+    size = "" if one.buffer is None else one.buffer
+    return f' data-dataset="{esc(one.dataset)}" data-buffer="{size}"{model}'
 
 
 def first_measures(experiments: Sequence[Experiment]) -> list[Measure]:
@@ -61,9 +73,16 @@ def as_html(experiments: Sequence[Experiment], measures: Sequence[Measure], titl
     ranks = [column.ranks(peers) for column in table.columns]
     rows = "".join(_row(one, measures, table.columns, [rank[i] for rank in ranks], i,
                         f"{prefix}-{i}") for i, one in enumerate(experiments))
-    return (f'<div class="scroll" tabindex="0" role="region" aria-label="{esc(title)}">'
-            f'<table class="sortable"><caption>{esc(title)}</caption>{_header(table)}{rows}'
-            "</table></div>")
+    return boxed(title, f'<table class="sortable">{_header(table)}{rows}</table>')
+
+
+def boxed(title: str, table: str) -> str:
+    """A table under its title, with downloads and a hint where it is wider than the screen."""
+    return (f'<div class="table-box"><div class="bar"><h4>{esc(title)}</h4><span class="hint" '
+            'hidden>Scroll sideways for more columns →</span><span class="tools needs-script">'
+            '<button type="button" class="get" data-kind="csv">CSV</button><button type="button" '
+            'class="get" data-kind="latex">LaTeX</button></span></div><div class="scroll" '
+            f'tabindex="0" role="region" aria-label="{esc(title)}">{table}</div></div>')
 
 
 def _header(table: Table) -> str:
@@ -71,7 +90,7 @@ def _header(table: Table) -> str:
              *((column.title, column.explanation) for column in table.columns),
              ("Seeds", "Runs that the mean is over")]
     cells = "".join(
-        f'<th scope="col" aria-sort="none"{" class=name" if i == 0 else ""}><button type="button" '
+        f'<th scope="col" aria-sort="none"{_PINNED.get(i, "")}><button type="button" '
         f'class="sort" title="{esc(title or "Sort by this column")}">{esc(name)}</button></th>'
         for i, (name, title) in enumerate(plain))
     return f"<thead><tr>{cells}</tr></thead>"
@@ -80,15 +99,15 @@ def _header(table: Table) -> str:
 def _row(one: Experiment, measures: Sequence[Measure], columns: Sequence[Column],
          ranks: Sequence[int], i: int, place: str) -> str:
     commands = "\n".join(printable(run.command) for run in one.runs)
-    size = "-" if one.buffer is None else one.buffer
+    size = "–" if one.buffer is None else f"{one.buffer:,}"
     variant = f'<span class="variant">{esc(one.variant)}</span>' if one.variant else ""
     cells = [f'<th scope="row" class="name" data-v="{esc(one.label)}"><button type="button" '
              f'class="more" aria-expanded="false" aria-controls="{place}">{esc(one.model)}'
              f"</button>{variant}</th>",
-             f'<td data-v="{-1 if one.buffer is None else one.buffer}">{size}</td>']
+             f'<td class="pinned" data-v="{-1 if one.buffer is None else one.buffer}">{size}</td>']
     for column, rank in zip(columns, ranks, strict=True):
         mean = column.means()[i]
-        shown = column.cells[i].replace("-", "\u2212") if mean is not None else "–"
+        shown = _grouped(column.cells[i]) if mean is not None else "–"
         body = f"<strong>{esc(shown)}</strong>" if rank == 1 else esc(shown)
         cells.append(f'<td data-v="{"" if mean is None else repr(float(mean))}">{body}</td>')
     cells.append(f'<td data-v="{len(one.runs)}">{len(one.runs)}</td>')
@@ -97,9 +116,15 @@ def _row(one: Experiment, measures: Sequence[Measure], columns: Sequence[Column]
         parts = [f"{measure.label} {value:.{measure.digits}f}" for measure in measures
                  if (value := measure.value(run)) is not None]
         details.append(command_item(run, f"seed {run.seed}: {', '.join(parts)}"))
-    return (f'<tbody><tr title="{esc(commands)}">{"".join(cells)}</tr><tr id="{place}" hidden>'
-            f'<td class="commands" colspan="{len(columns) + 3}"><ul>{"".join(details)}</ul></td>'
-            "</tr></tbody>")
+    return (f'<tbody{scope(one)}><tr title="{esc(commands)}">{"".join(cells)}</tr>'
+            f'<tr id="{place}" hidden><td class="commands" colspan="{len(columns) + 3}"><ul>'
+            f'{"".join(details)}</ul></td></tr></tbody>')
+
+
+def _grouped(cell: str) -> str:
+    """A cell's numbers with thousands apart and a true minus."""
+    return re.sub(r"\d{4,}(?=\D|$)(?<!\.\d{4})", lambda m: f"{int(m[0]):,}",
+                  cell.replace("-", MINUS))
 
 
 def best_first(experiments: Sequence[Experiment]) -> list[Experiment]:

@@ -15,6 +15,7 @@ from experiments.report.figure import (
     stacked,
 )
 from experiments.report.svg import Plot, Svg, finite
+from experiments.words import counted
 
 SHORT = {"max_softmax": "1 − max\nsoftmax", "variance_softmax": "var. of\nsoftmax",
          "variance_entropy": "var. of\nentropy"}
@@ -28,9 +29,9 @@ def score_name(score: str) -> str:
 
 
 def against(novelty: Section) -> str:
-    """Which data is told from which."""
-    return f"{novelty['data']} ({novelty['n_ood']} images) against this benchmark's test data " \
-           f"({novelty['n_id']})"
+    """Which data is told from which, as a sentence."""
+    return (f"Novel: {counted(novelty['n_ood'], 'image')} of `{novelty['data']}`; known: "
+            f"{counted(novelty['n_id'], 'image')} of this benchmark's test data.")
 
 
 @run_figure("novelty")
@@ -46,7 +47,7 @@ def novelty_scores(shown: Shown, novelty: Section) -> Iterator[Figure]:
         yield Figure(
             f"novelty-{name}", f"Novel data: {title}", over_tasks(
                 lines, title, floor=0, ceiling=1.01),
-            f"{title} of each score, {meaning}; {better}. {against(novelty)}.", "Novel data",
+            f"{title} of each score, {meaning}; {better}. {against(novelty)}", "Novel data",
             facts=f"At the end: {last}.")
 
 
@@ -54,7 +55,7 @@ def _histogram(score: str, histogram: Section, auroc: Number, legend: bool) -> S
     edges, known, novel = histogram["edges"], histogram["id"], histogram["ood"]
     plot = Plot((edges[0], edges[-1]), (0, max(finite([*known, *novel]), default=1) * 1.08 or 1),
                 score_name(score), "share of images", height=110,
-                legend=[("in distribution", 0), ("novel", 1)] if legend else ())
+                legend=[("known", 0), ("novel", 1)] if legend else ())
     plot.steps(edges, known, 0).steps(edges, novel, 1)
     plot.parts.append(f'<text class="m e" x="{plot.right:.1f}" y="{plot.top - 10:.1f}">AUROC '
                       f"{number(auroc)}</text>")
@@ -72,7 +73,7 @@ def novelty_histograms(shown: Shown, novelty: Section) -> Iterator[Figure]:
             "novelty-histograms", "Novel data: spread of the scores", reduce(
                 stacked, pictures),
             "The less the two overlap, the better the score "
-            f"tells them apart. End of the run; {against(novelty)}.", "Novel data")
+            f"tells them apart. End of the run. {against(novelty)}", "Novel data")
 
 
 @comparison_figure

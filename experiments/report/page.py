@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from experiments.identity import Experiment
-from experiments.measures import ACCURACY, BACKWARD_TRANSFER, FORGETTING, registered
+from experiments.measures import (
+    ACCURACY,
+    BACKWARD_TRANSFER,
+    FORGETTING,
+    registered,
+    setting_name,
+)
+from experiments.report.claims import HOLDS, NOT_HERE
 from experiments.report.figure import Figure, Shown, figures_of_methods, figures_of_run
 from experiments.report.figures import load_figures, methods_by_benchmark, shown_runs
 from experiments.report.html_table import (
@@ -17,11 +24,23 @@ from experiments.report.html_table import (
     command_item,
     first_measures,
     further_measures,
+    scope,
+)
+from experiments.report.opening import (
+    claims_table,
+    filters,
+    navigation,
+    opening,
+    paper_tag,
+    verdict_mark,
 )
 from experiments.report.svg import esc
-from experiments.report.theme import figure_rules, variables
+from experiments.report.theme import figure_rules, light_rules, variables
 from experiments.run import LeftOut, is_number, printable
+from experiments.words import amount, counted
 
+DOWNLOADS = ('<div class="tools needs-script"><button type="button" class="get" data-kind="svg">SVG'
+             '</button><button type="button" class="get" data-kind="png">PNG</button></div>')
 HERE = Path(__file__).resolve().parent
 ABOUT_ACE = ("The paper prints ACE values of 0.82 to 0.95. Both definitions here are errors that "
              "lie near 0 for a usable model, so the paper's values match neither scale and are "
@@ -29,26 +48,29 @@ ABOUT_ACE = ("The paper prints ACE values of 0.82 to 0.95. Both definitions here
 _SPREAD = "Sample standard deviation over the seeds; a number without it comes from one run."
 
 
-def paper_tag(paper: str) -> str:
-    """`fig04a` as `paper Fig. 4a`."""
-    if not paper:
-        return ""
-    kind = "Fig." if paper.startswith("fig") else "Table"
-    return f' <span class="tag">paper {kind} {esc(paper[3:].lstrip("0"))}</span>'
-
-
 def card(figure: Figure, runs: Sequence[Shown]) -> str:
-    """A figure with title, caption and the commands behind it."""
+    """A figure with title, caption and the commands behind it.
+
+    Args:
+        runs: what it is made of; none for a figure of one run, to which the script adds the
+            command that the run's template has once.
+    """
     commands = "".join(command_item(shown.run, shown.title) for shown in runs)
-    facts = f'<p class="facts">{esc(figure.facts)}</p>' if figure.facts else ""
-    words = "Command" if len(runs) == 1 else f"{len(runs)} commands"
+    facts = f'<div class="facts">{esc(figure.facts)}</div>' if figure.facts else ""
+    said = "" if figure.holds is None else (
+        f'<div class="said">{verdict_mark(HOLDS if figure.holds else NOT_HERE)} The paper says: '
+        f"{esc(figure.claim)}</div>")
+    behind = f"<details><summary>{counted(len(runs), 'command')}</summary><ul>{commands}</ul>" \
+             "</details>" if runs else ""
     wide = " wide" if figure.svg.width > 352 else ""
     return (f'<figure class="card{wide}" data-key="{esc(figure.key)}" '
             f'data-section="{esc(figure.section)}"><h4>{esc(figure.title)}'
-            f'{paper_tag(figure.paper)}</h4><div class="scroll">'
-            f"{figure.svg.inline()}</div><figcaption>{facts}<p>{esc(figure.caption)}</p>"
-            f"<details><summary>{words}</summary><ul>{commands}</ul></details></figcaption>"
-            "</figure>")
+            f'{paper_tag(figure.paper)}</h4><div class="body"><div class="scroll">'
+            f"{figure.svg.inline()}</div><figcaption>{facts}{said}<p>{esc(figure.caption)}</p>"
+            f"{DOWNLOADS}{behind}</figcaption></div></figure>")
+
+
+_TOLD = ("model", "dataset", "seed", "buffer_size")  # a run says these itself
 
 
 def _facts(shown: Shown) -> str:
@@ -61,12 +83,10 @@ def _facts(shown: Shown) -> str:
         ("Folder", run.name)]
     rows += [(str(name).replace("_", " ").capitalize(), value)
              for name, value in _mapping(run.section("run")).items()
-             if isinstance(value, str) or is_number(value)]
-    rows += [(f"{str(name).replace('_', ' ').capitalize()} (storage)", value)
-             for name, value in _mapping(run.section("cost", "storage")).items()
-             if is_number(value)]
-    items = "".join(f"<div><dt>{esc(name)}</dt><dd>{esc(value)}</dd></div>"
-                    for name, value in rows if value is not None and value != "")
+             if name not in _TOLD and (isinstance(value, str) or is_number(value))]
+    items = "".join(
+        f"<div><dt>{esc(name)}</dt><dd>{esc(value if name == 'Seed' else amount(value))}</dd></div>"
+        for name, value in rows if value is not None and value != "")
     return f'<dl class="facts-list">{items}</dl>'
 
 
@@ -92,7 +112,7 @@ def run_template(shown: Shown) -> tuple[str, list[str]]:
                  'class="copy">Copy</button></li></ul>')
     settings = " ".join(f"{name}={json.dumps(value)}" for name, value
                         in sorted(run.arguments.items()) if value is not None)
-    cards = "".join(card(figure, [shown]) for figure in figures)
+    cards = "".join(card(figure, []) for figure in figures)
     return (f'<template id="run-{shown.number}"><div class="about">{_facts(shown)}{said}'
             "<details><summary>Command and settings</summary><ul>"
             f'{command_item(run, shown.title)}</ul><p class="settings"><code>{esc(settings)}'
@@ -116,10 +136,11 @@ def _options(runs: Sequence[Shown]) -> str:
     parts = []
     for dataset in dict.fromkeys(shown.experiment.dataset for shown in runs):
         options = "".join(
-            f'<option value="{shown.number}">{esc(shown.title)}'
+            f'<option value="{shown.number}"{scope(shown.experiment)}>{esc(shown.title)}'
             f'{"" if shown.run.summary else " (accuracy)"}</option>'
             for shown in runs if shown.experiment.dataset == dataset)
-        parts.append(f'<optgroup label="{esc(dataset)}">{options}</optgroup>')
+        parts.append(f'<optgroup label="{esc(dataset)}" data-dataset="{esc(dataset)}">{options}'
+                     "</optgroup>")
     return "".join(parts)
 
 
@@ -127,7 +148,9 @@ def _overview(experiments: Sequence[Experiment]) -> str:
     parts = []
     for i, dataset in enumerate(dict.fromkeys(one.dataset for one in experiments)):
         own = best_first([one for one in experiments if one.dataset == dataset])
-        setting = own[0].runs[0].setting
+        setting = setting_name(own[0].runs[0].setting)
+        parts.append(f'<div class="group" id="results-{i}" data-dataset="{esc(dataset)}">'
+                     f"<h3>{esc(dataset)}</h3>")
         parts.append(as_html(own, first_measures(own),
                              f"{dataset} ({setting}), mean ± sd over the seeds", f"h{i}"))
         measured = [one for one in own if any(run.summary for run in one.runs)]
@@ -135,18 +158,19 @@ def _overview(experiments: Sequence[Experiment]) -> str:
             parts.append(as_html(measured, further_measures(measured),
                                  f"{dataset}: uncertainty at the end of the run, fractions in "
                                  "[0, 1] and nats", f"u{i}"))
+        parts.append("</div>")
     return "".join(parts)
 
 
 def _between(experiments: Sequence[Experiment], runs: Sequence[Shown],
              problems: list[str]) -> str:
     parts = []
-    for methods in methods_by_benchmark(experiments):
+    for i, methods in enumerate(methods_by_benchmark(experiments)):
         beside = {id(one) for one in methods.experiments}
         behind = [shown for shown in runs if id(shown.experiment) in beside]
         cards = "".join(card(figure, behind) for figure in figures_of_methods(methods, problems))
-        size = "" if methods.buffer is None else f", buffer {methods.buffer}"
-        parts.append(f"<h3>{esc(methods.dataset + size)}</h3><div class=cards>{cards}</div>")
+        parts.append(f'<div class="group" id="methods-{i}"{scope(methods)}><h3>'
+                     f"{esc(methods.title)}</h3><div class=cards>{cards}</div></div>")
     return "".join(parts)
 
 
@@ -171,8 +195,9 @@ def _left_out(left_out: Sequence[LeftOut]) -> str:
         f'<li><span class="who">{esc(one.name)}: {esc(printable(one.reason))}</span>'
         + (f'<code>{esc(one.command)}</code><button type="button" class="copy">Copy</button>'
            if one.command else "") + "</li>" for one in left_out)
-    return (f'<section id="left-out"><h2>Left out</h2><p>{len(left_out)} run folder(s) could not '
-            f"be shown or were repeated.</p><ul>{items}</ul></section>")
+    return (f'<section id="left-out"><h2>Left out</h2><p>'
+            f"{counted(len(left_out), 'run folder is', 'run folders are')} not shown above.</p>"
+            f"<ul>{items}</ul></section>")
 
 
 def styles() -> str:
@@ -201,18 +226,25 @@ def page(experiments: Sequence[Experiment], left_out: Sequence[LeftOut],
         templates.append(text)
         problems += [f"{shown.run.name}: {problem}" for problem in found]
     between = _between(experiments, runs, problems)
+    comparisons = methods_by_benchmark(experiments)
+    claimed = claims_table(comparisons, problems)
     script = (HERE / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     fill = {
-        "CSP": f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
+        "CSP": f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+               "img-src blob: data:",
         "STYLE": styles(), "SCRIPT": script, "TITLE": esc(f"Continual learning report: {source}"),
-        "SUMMARY": esc(f"{len(runs)} runs, {len({one.model for one in experiments})} methods, "
-                       f"{len({one.dataset for one in experiments})} benchmark(s); "
-                       f"{sum(bool(shown.run.summary) for shown in runs)} with uncertainty"),
+        "SUMMARY": esc(f"{counted(len(runs), 'run')} of "
+                       f"{counted(len({one.model for one in experiments}), 'method')} on "
+                       f"{counted(len({one.dataset for one in experiments}), 'benchmark')}, "
+                       f"{sum(bool(shown.run.summary) for shown in runs) or 'none'} of them with "
+                       "uncertainty"),
+        "NAVIGATION": navigation(comparisons, claimed, bool(left_out)),
+        "FILTERS": filters(experiments), "LIGHT": light_rules(),
+        "OPENING": opening(comparisons, problems), "CLAIMS": claimed,
         "SOURCE": esc(source), "DATE": time.strftime("%Y-%m-%d %H:%M"),
         "OVERVIEW": _overview(experiments), "BETWEEN": between, "OPTIONS": _options(runs),
         "DEFINITIONS": _definitions(runs), "LEFT_OUT": _left_out(left_out),
-        "LEFT_LINK": '<a href="#left-out">Left out</a>' if left_out else "",
         "DATA": _island(runs), "TEMPLATES": "".join(templates)}
     parts = (HERE / "page.html").read_text(encoding="utf-8").split("@@")
     return "".join(part if i % 2 == 0 else fill[part] for i, part in enumerate(parts)), problems

@@ -5,7 +5,8 @@ Series differ by colour, by dash and by marker, so nothing rests on colour alone
 """
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -55,7 +56,9 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def short(value: float) -> str:
-    """A number for a tick: up to four significant digits, a true minus sign."""
+    """A number for a tick: up to four significant digits, thousands apart, a true minus sign."""
+    if 1000 <= abs(value) < 1e7 and float(value).is_integer():
+        return f"{int(value):,}".replace("-", "\u2212")
     text = f"{value:.4g}"
     if "e" in text:
         mantissa, exponent = text.split("e")
@@ -166,6 +169,7 @@ class Plot:
         self.height = self.bottom + 38
         self.label = label or f"{ylabel} by {xlabel}"
         self.parts: list[str] = []
+        self._guided: list[tuple[float, float]] = []  # left end and height of guides' words
         for i, row in enumerate(rows):
             self.parts += [self._key(4 + at, 13 + 17 * i, name, style, filled)
                            for name, style, at in row]
@@ -196,8 +200,9 @@ class Plot:
         self.parts += [text(self.px(v), self.bottom + 15 + 13 * k, line, "m c")
                        for i, (v, name) in enumerate(xticks) if i % every == 0
                        for k, line in enumerate(name.split("\n"))]
-        self.parts.append(text((self.left + self.right) / 2, self.bottom + 31, xlabel, "c"))
-        self.parts.append(text(4, self.top - 10, ylabel))
+        self.parts += [text(x, y, words, kind) for x, y, words, kind in (
+            ((self.left + self.right) / 2, self.bottom + 31, xlabel, "c"),
+            (4, self.top - 10, ylabel, "")) if words]
 
     def px(self, value: float) -> float:
         """Where an x value lies."""
@@ -259,6 +264,21 @@ class Plot:
             self.parts.append(f'<path class="w s{style % N_SERIES}" d="M{path}Z"/>')
         return self
 
+    def backdrop(self, points: Points) -> "Plot":
+        """A faint line to compare with."""
+        steps = "L".join(f"{num(self.px(x))} {num(self.py(y))}" for x, y in points
+                         if len(finite((x, y))) == 2)
+        if steps:
+            self.parts.append(f'<path class="v" d="M{steps}"/>')
+        return self
+
+    @contextmanager
+    def series(self, name: str) -> Iterator[None]:
+        """What is drawn inside belongs to this method: the page's filter can set it apart."""
+        before, self.parts = self.parts, []
+        yield
+        self.parts = [*before, f'<g data-line="{esc(name)}">{"".join(self.parts)}</g>']
+
     def steps(self, edges: Sequence[float], values: Sequence[Any], style: int) -> "Plot":
         """A histogram's outline with a tint under it."""
         path = f"M{num(self.px(edges[0]))} {num(self.py(0))}" + "".join(
@@ -286,7 +306,11 @@ class Plot:
         self.parts.append(f'<path class="d" d="M{num(self.px(x0))} {num(self.py(y0))}'
                           f'L{num(self.px(x1))} {num(self.py(y1))}"/>')
         if words:
-            self.parts.append(text(self.px(x1) - 4, self.py(y1) - 5, words, "m e"))
+            right = self.px(x1) - 4
+            for left, y in self._guided:  # beside the words of a guide at the same height
+                right = min(right, left - 10) if abs(y - self.py(y1)) < 12 else right
+            self._guided.append((right - EM * len(words), self.py(y1)))
+            self.parts.append(text(right, self.py(y1) - 5, words, "m e"))
         return self
 
     def note(self, x: float, y: float, words: str, classes: str = "m") -> "Plot":

@@ -111,6 +111,7 @@ def figure_rules(value: Callable[[str], str]) -> str:
         f".fig .d{{stroke:{value('soft')};stroke-width:1.2;stroke-dasharray:4 3;fill:none}}",
         ".fig .l{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}",
         ".fig .w{opacity:.16}",
+        f".fig .v{{stroke:{value('line')};stroke-width:1.4;fill:none}}",
         f".fig .o{{stroke:{value('panel')};stroke-width:1}}"]
     for i in range(N_SERIES):
         colour = value(f"s{i}")

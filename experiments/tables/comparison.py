@@ -51,14 +51,19 @@ def p_values(results: Results, setting: str) -> list[str]:
 
 
 def paired_p(first: Mapping[int, float], other: Mapping[int, float]) -> str:
-    """The p-value as text; `-` where there are not two common seeds or no difference at all."""
+    """The p-value as text; `-` where there is none."""
+    p = paired_test(first, other)
+    return "-" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def paired_test(first: Mapping[int, float], other: Mapping[int, float]) -> float | None:
+    """The p-value of the paired t-test; None without two common seeds or any difference."""
     from scipy.stats import ttest_rel
 
     seeds = sorted(first.keys() & other.keys())
     differences = [first[s] - other[s] for s in seeds]
     if len(seeds) < 2 or not any(differences):
-        return "-"
+        return None
     if max(differences) - min(differences) < 1e-12:
-        return "<0.001"
-    p = float(ttest_rel([first[s] for s in seeds], [other[s] for s in seeds]).pvalue)
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
+        return 0.0
+    return float(ttest_rel([first[s] for s in seeds], [other[s] for s in seeds]).pvalue)

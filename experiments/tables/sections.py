@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from experiments.identity import Key, by_row, changed_settings
+from experiments.identity import Key, by_row, changed_settings, evaluates_only
 from experiments.run import Run
 from experiments.tables import published
 from experiments.tables.table import Table
@@ -30,6 +30,7 @@ class Book:
     @classmethod
     def of(cls, runs: list[Run]) -> "Book":
         """Sort runs by protocol; the full one is always there, measured or not."""
+        runs = [run for run in runs if not evaluates_only(run)]
         searched = [run for run in runs if "validation" in changed_settings(run)]
         tested = [run for run in runs if "validation" not in changed_settings(run)]
         measured: dict[str, Runs] = {"": {}}

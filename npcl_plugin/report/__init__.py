@@ -28,6 +28,7 @@ def register() -> None:
     """Make all of it known; the figures and tables register themselves when imported."""
     from npcl_plugin.report import (  # noqa: F401
         attention,
+        claims,
         confidence,
         cost_figures,
         heads,

@@ -11,15 +11,17 @@ def _query(query: Section, high: float) -> Svg:
     weights = query["weights"]
     plot = Plot((-0.7, len(weights) - 0.3), (0, high), "context points, most attended first",
                 "attention", height=74, xticks=[(i, str(i + 1)) for i in range(len(weights))])
+    stems: list[str] = []
     for i, (weight, task, label) in enumerate(zip(weights, query["tasks"], query["labels"],
                                                   strict=True)):
         if finite([weight]):
             x, y = plot.px(i), plot.py(weight)
-            plot.parts.append(f'<path class="a" d="M{x:.1f} {plot.bottom:.1f}V{y:.1f}"/>')
+            stems.append(f"M{x:.1f} {plot.bottom:.1f}V{y:.1f}")
             plot.parts.append(coloured(
                 shape(x, y, 0, 5.2, f"task {task + 1}, class {label}: {number(weight)}"), task))
             plot.parts.append(text(x, y - 8, task + 1, "c n b" if task == query["task"]
                                    else "c n m"))
+    plot.parts.insert(0, f'<path class="a" d="{"".join(stems)}"/>')
     verdict = "right" if query["label"] == query["predicted"] else "wrong"
     plot.parts.append(text(plot.right, plot.top - 10, f"query of task {query['task'] + 1}, class "
                            f"{query['label']} ({verdict})", "e"))

@@ -20,7 +20,7 @@ HEADS = {"answering_head": "answering head", "true_head": "true head"}
 def _bars(classes: Sequence[Any], names: Sequence[str],
           groups: Sequence[tuple[str, Sequence[Number], int]], ylabel: str,
           ceiling: float | None = None) -> Svg:
-    """Two bars a class."""
+    """Two bars per class."""
     top = max(finite([v for _, values, _ in groups for v in values]), default=1) * 1.08 or 1
     plot = Plot((-0.6, len(classes) - 0.4), (0, min(top, ceiling) if ceiling else top),
                 "true class", ylabel, filled=True,
@@ -33,6 +33,11 @@ def _bars(classes: Sequence[Any], names: Sequence[str],
             plot.bar(i - 0.38 + half * (2 * k + 1), 0.92 * half, value, style,
                      f"{names[i]}, {label}: {number(value, 2)}")
     return plot.svg()
+
+
+def _less(one: Number, other: Number) -> bool | None:
+    """Whether one is the smaller; None where either is undefined."""
+    return None if one is None or other is None else one < other
 
 
 def _names(shown: Shown, labels: Sequence[int]) -> list[str]:
@@ -54,10 +59,11 @@ def interval_widths(shown: Shown, data: Section) -> Iterator[Figure]:
                                          ("wrong answers", percent(part["piw_incorrect"]), 1)],
                   "width × 100"),
             "Width of the interval [2.5, 97.5] % of the true class's probability over "
-            f"{data['n_draws']} draws, mean over samples. The paper's claim: right answers are "
-            "narrower.", "Confidence", "tab06" if head == "true_head" else "",
-            f"All classes: right {number(right, 2)} ({overall['n_correct']}), wrong "
-            f"{number(wrong, 2)} ({overall['n_incorrect']}).")
+            f"{data['n_draws']} draws, mean over samples.", "Confidence",
+            "tab06" if head == "true_head" else "",
+            f"All classes: {number(right, 2)} for the {overall['n_correct']:,} right answers, "
+            f"{number(wrong, 2)} for the {overall['n_incorrect']:,} wrong ones.",
+            "Right answers have the narrower intervals.", _less(right, wrong))
 
 
 @run_figure("confidence")
@@ -68,17 +74,18 @@ def test_status(shown: Shown, data: Section) -> Iterator[Figure]:
         rejected, others = percent([overall["accuracy_rejected"],
                                     overall["accuracy_not_rejected"]])
         yield Figure(
-            f"t-test-{head.replace('_', '-')}", f"Accuracy by t-test status, {words}", _bars(
+            f"t-test-{head.replace('_', '-')}", f"Accuracy when sure and when not, {words}", _bars(
                 part["label"], _names(shown, part["label"]),
-                [("rejected (sure)", percent(part["accuracy_rejected"]), 0),
-                 ("not rejected (unsure)", percent(part["accuracy_not_rejected"]), 1)],
+                [("sure", percent(part["accuracy_rejected"]), 0),
+                 ("unsure", percent(part["accuracy_not_rejected"]), 1)],
                 "accuracy, %", 101),
-            "Paired t-test between the two most predicted classes of a sample over "
-            f"{data['n_draws']} draws, level {data['significance']}. Samples with a clear winner "
-            "(rejected) should be right more often.", "Confidence",
+            "The model is sure of a sample when a paired t-test over "
+            f"{data['n_draws']} draws (level {data['significance']}) tells its two most predicted "
+            "classes apart, and unsure when the two may as well be equal.", "Confidence",
             "tab06" if head == "true_head" else "",
-            f"All classes: rejected {number(rejected, 1)} % of {overall['n_rejected']}, not "
-            f"rejected {number(others, 1)} % of {overall['n_not_rejected']}.")
+            f"All classes: {number(rejected, 1)} % of the {overall['n_rejected']:,} sure answers "
+            f"are right, and {number(others, 1)} % of the {overall['n_not_rejected']:,} unsure "
+            "ones.", "Sure answers are right more often.", _less(others, rejected))
 
 
 def _quantiles(entry: Section) -> Svg:

@@ -61,15 +61,19 @@ def draws(shown: Shown, cost: Section) -> Iterator[Figure]:
     if not grid:
         return
     rows, columns = [str(n) for n in grid["N"]], [str(m) for m in grid["M"]]
+    low, high = shown.span(("cost", "draws", "accuracy"), factor=100)
+    _, slowest = shown.span(("cost", "draws", "seconds"), floor=0)
     yield Figure(
         "draws-accuracy", "Numbers of draws: accuracy, %", heat(
             percent_rows(grid["accuracy"]), "M, draws of the task latent", "N, draws of the global",
-            digits=2, rows=rows, columns=columns, label="Accuracy by numbers of draws"),
+            low=low, high=high, digits=2, rows=rows, columns=columns,
+            label="Accuracy by numbers of draws"),
         "Accuracy of the trained model with other numbers of draws at test time.", "Cost", "fig06")
     yield Figure(
         "draws-seconds", "Numbers of draws: seconds", heat(
             grid["seconds"], "M, draws of the task latent", "N, draws of the global", low=0,
-            digits=2, scale="q", rows=rows, columns=columns, label="Seconds by numbers of draws"),
+            high=slowest, digits=2, scale="q", rows=rows, columns=columns,
+            label="Seconds by numbers of draws"),
         "Time of the same evaluation; it grows with N times M.", "Cost")
 
 
@@ -92,6 +96,6 @@ def times_by_method(methods: Methods) -> Iterator[Figure]:
     if lines:
         yield Figure(
             "inference-time", "Inference time against context size", categories(
-                names, lines, "context points at test time", "milliseconds an image", 0, guides),
+                names, lines, "context points at test time", "milliseconds per image", 0, guides),
             "What an answer costs as the context grows; dashed: methods without context. One "
             "thread.", "Curves", "tab08")

@@ -3,6 +3,7 @@ from collections.abc import Iterator
 
 from experiments.report.calibration import over_tasks
 from experiments.report.figure import (
+    SCALES,
     Figure,
     Section,
     Shown,
@@ -13,6 +14,8 @@ from experiments.report.figure import (
 )
 from experiments.report.heat import heat
 
+SCALES["entropy"].append(("heads", "entropy"))
+
 
 def _paper(shown: Shown, part: str) -> str:
     """The paper shows this for two benchmarks, under two numbers."""
@@ -22,6 +25,8 @@ def _paper(shown: Shown, part: str) -> str:
 @run_figure("heads")
 def head_maps(shown: Shown, heads: Section) -> Iterator[Figure]:
     """Accuracy and entropy of every head on every task."""
+    low, high = shown.span(*SCALES["entropy"], floor=0)
+    lowest = heads.get("true_head_lowest")
     yield Figure(
         "head-accuracy", "Accuracy of each head, %", heat(
             percent_rows(heads["accuracy"]), "tested on task", "head", low=0, high=100,
@@ -30,12 +35,15 @@ def head_maps(shown: Shown, heads: Section) -> Iterator[Figure]:
         "diagonal is the true head; it should stand out.", "Heads", _paper(shown, "a"))
     yield Figure(
         "head-entropy", "Entropy of each head, nats", heat(
-            heads["entropy"], "tested on task", "head", low=0, digits=2, scale="q",
+            heads["entropy"], "tested on task", "head", low=low, high=high, digits=2, scale="q",
             mark_diagonal=True, label="Entropy of each head on each task in nats"),
-        "The paper's claim: in every column the outlined true head has the lowest entropy, since "
-        "this is how the answering head is chosen.", "Heads", _paper(shown, "b"),
-        f"The true head is the least uncertain for {number(100 * heads['true_head_lowest'], 0)} % "
-        "of the tasks." if heads.get("true_head_lowest") is not None else "")
+        "Row h is how uncertain head h is, column t the test set of task t. The answering head is "
+        "the one with the lowest entropy, so the outlined diagonal should be the lowest of its "
+        "column.", "Heads", _paper(shown, "b"),
+        f"The true head is the least uncertain for {number(100 * lowest, 0)} % of the tasks."
+        if lowest is not None else "",
+        "For every task its own head has the lowest entropy.",
+        None if lowest is None else lowest == 1)
 
 
 @run_figure("heads")

@@ -15,6 +15,7 @@ from experiments.report.figure import (
 )
 from experiments.report.heat import heat
 from experiments.report.svg import Plot, Svg, domain, finite
+from experiments.words import amount
 
 
 def _spread(rows: Iterable[Iterable[Any]]) -> list[tuple[Number, Number, Number]]:
@@ -49,14 +50,15 @@ def latent_norms(shown: Shown, latents: Section) -> Iterator[Figure]:
     if not latents["epochs"]["task"]:
         return
     regular = shown.run.section("run", "regularisers") or {}
-    facts = f"γ of GR {regular.get('gamma')}, δ of TR {regular.get('delta')}." if regular else ""
+    facts = (f"Weight of the global regulariser γ {amount(regular.get('gamma'))}, of the task "
+             f"regulariser δ {amount(regular.get('delta'))}." if regular else "")
     for moment, words, part in (("mean", "means", "a"), ("sd", "standard deviations", "b")):
         yield Figure(
             f"latent-{words.replace(' ', '-')}", f"Latent {words} while learning",
             _norms(latents["epochs"], moment),
             f"L1 norm of the latent {words} at each recorded epoch. Past tasks that stay level "
-            "are kept; ones that move are being forgotten. Compare a run with GR and TR with one "
-            "without.", "Latents", f"fig08{part}", facts)
+            "are kept; ones that move are being forgotten. Compare a run with regularisers (γ, "
+            "δ) with one without.", "Latents", f"fig08{part}", facts)
 
 
 @run_figure("latents")
@@ -83,8 +85,8 @@ def latent_units(shown: Shown, latents: Section) -> Iterator[Figure]:
         "latent-units", "Activity of the latent units", plot.svg(),
         "KL between posterior and prior of every latent unit, largest first. A unit below the "
         "dashed threshold carries nothing.", "Latents", "fig03c" if with_tr else "fig03b",
-        f"Active: global {active} of {latents['n_units']}; tasks "
-        f"{', '.join(str(v) for v in latents.get('active_tasks') or [])}.")
+        f"Active units of {latents['n_units']}: {active} of the global latent; "
+        f"{', '.join(str(v) for v in latents.get('active_tasks') or [])} of the tasks' latents.")
 
 
 @run_figure("latents")
@@ -104,11 +106,12 @@ def latent_drift(shown: Shown, latents: Section) -> Iterator[Figure]:
     yield Figure(
         "latent-drift", "Drift of past distributions", plot.svg(),
         "Distance of each past task's distribution from the form stored when it was learned, and "
-        "of the global one from one task earlier. Regularisation (GR, TR) should hold both "
-        "down.", "Latents", "fig03a")
+        "of the global one from one task earlier. Regularisation of the latents (weights γ and δ) "
+        "should hold both down.", "Latents", "fig03a")
+    low, high = shown.span(("latents", "drift", "kl"), floor=0)
     yield Figure(
         "latent-drift-matrix", "Drift of each task, KL", heat(
-            drift["kl"], "task", "after task", low=0, digits=2, scale="q",
+            drift["kl"], "task", "after task", low=low, high=high, digits=2, scale="q",
             label="KL of each task's distribution from its stored form"),
         "KL of each task's distribution now from its stored form: down a column the task moves "
         "away.", "Latents")
@@ -128,5 +131,5 @@ def drift_by_method(methods: Methods) -> Iterator[Figure]:
                 named, "Wasserstein-2 distance, mean of tasks", limits=(0, None),
                 styles=methods.styles),
             "How far past tasks' distributions are from their stored form, mean over tasks; the "
-            "band is one standard deviation over the seeds. Runs without GR or TR (γ or δ 0) "
+            "band is one standard deviation over the seeds. Runs without a regulariser (γ or δ 0) "
             "stand beside the full method where the folder has them.", "Curves", "fig03a")

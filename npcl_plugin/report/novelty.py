@@ -13,7 +13,7 @@ def novelty_variance(shown: Shown, novelty: Section) -> Iterator[Figure]:
     for score in ("variance_softmax", "variance_entropy"):
         if score not in novelty["scores"]:
             continue
-        lines = [("in distribution", novelty["mean_id"][score]),
+        lines = [("known", novelty["mean_id"][score]),
                  ("novel", novelty["mean_ood"][score])]
         known, novel = lines[0][1][-1], lines[1][1][-1]
         ratio = f" Novel ÷ known at the end: {novel / known:.2f}." if finite(
@@ -21,7 +21,9 @@ def novelty_variance(shown: Shown, novelty: Section) -> Iterator[Figure]:
         yield Figure(
             f"novelty-{score.replace('_', '-')}", f"Novel data: {score_name(score)} over draws",
             over_tasks(lines, score_name(score), floor=0),
-            "The paper's claim: the upper line is the novel data, by far. Mean over images of the "
-            f"variance over draws of the answering head. {against(novelty)}.", "Novel data",
-            "tab05", f"At the end: in distribution {number(known, 4)}, novel {number(novel, 4)}."
-            + ratio)
+            "Mean over images of the variance over draws of the answering head. "
+            f"{against(novelty)}", "Novel data", "tab05",
+            f"At the end: known {number(known, 4)}, novel {number(novel, 4)}.{ratio}",
+            "Novel images have the larger variance.",
+            known < novel if finite((known, novel)) and known is not None
+            and novel is not None else None)

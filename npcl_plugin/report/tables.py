@@ -14,6 +14,7 @@ from experiments.tables.published import cell
 from experiments.tables.rows import benchmark, name
 from experiments.tables.sections import Book, Runs, section
 from experiments.tables.table import Table
+from experiments.words import counted
 
 _OBJECTIVES = ("none", "global", "task", "no_alpha", "no_beta")
 
@@ -86,7 +87,7 @@ def novelty(book: Book) -> Iterator[Table]:
             rows = [[str(i + 1), *(cells[i] if i < len(cells) else "" for cells in lists)]
                     for i in range(max(map(len, lists)))]
             data = next((run.section("novelty", "data") for run in group), paper.get("data"))
-            seeds = f", {len(group)} seed(s)" if group else ""
+            seeds = f", {counted(len(group), 'seed')}" if group else ""
             yield Table.of_rows(f"Novel data, {benchmark(key[0])} against {data}{seeds}{ending}",
                                 header, rows)
 
@@ -146,7 +147,7 @@ def confidence(book: Book) -> Iterator[Table]:
                     row += [mine, cell(paper[measure][i]) if i < len(paper.get(measure, []))
                             else ""]
                 rows.append(row)
-            size = f", buffer {key[1]}, {len(group)} seed(s)" if group else ""
+            size = f", buffer {key[1]}, {counted(len(group), 'seed')}" if group else ""
             yield Table.of_rows(f"Confidence, {benchmark(key[0])}{size} (× 100){ending}", header,
                                 rows)
 
@@ -165,7 +166,8 @@ def monte_carlo(book: Book) -> Iterator[Table]:
                     for i, n in enumerate(grids[0]["N"])]
             yield Table.of_rows(
                 f"Draws, {benchmark(key[0])}, {name(key[2])}, buffer {key[1]}, accuracy %, "
-                f"{len(grids)} seed(s){ending}", ["", *(f"M = {m}" for m in grids[0]["M"])], rows)
+                f"{counted(len(grids), 'seed')}{ending}",
+                ["", *(f"M = {m}" for m in grids[0]["M"])], rows)
 
 
 @section("context", "Context size", "The paper shows curves without figures: accuracy grows with "

@@ -139,7 +139,7 @@ def test_folder_with_links_to_itself_and_deep_below_is_walked_once(tmp_path):
         deep.mkdir()
     (deep / "result.json").write_text("{}")
     code, out, said = call(report.main, tmp_path)
-    assert code == 0 and out.startswith("1 run(s)") and said == ""
+    assert code == 0 and "1 run," in out and said == ""
 
 
 def test_result_that_is_a_pipe_does_not_stop_a_sweep(tmp_path):

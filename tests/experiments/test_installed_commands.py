@@ -77,7 +77,7 @@ def test_commands_work_together_from_a_folder_of_one_s_own(installed, own_folder
     table = call("mammoth-compare", "--models", "sgd", "er", "--dataset", "seq-digits",
                  "--buffer_size", 20, "--seeds", 1, "--no-uncertainty", *shared)
     assert "[1/2] sgd seed 0" in table and "(finished before)" in table
-    assert "4 run(s)" not in call("mammoth-report", tmp_path / "results")
+    assert "4 runs" not in call("mammoth-report", tmp_path / "results")
     page = (tmp_path / "results" / "report.html").read_text()
     assert 'data-key="head-accuracy"' in page, "the plugin's figures are there"
     out = tmp_path / "compact" / "runs.json"

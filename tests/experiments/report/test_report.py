@@ -93,7 +93,7 @@ def test_each_setting_has_a_column_and_the_matrix_its_numbers(tmp_path):
     text, _ = report(tmp_path)
     result = json.loads((path / "result.json").read_text())
     row = Page(text).row_of("er")
-    assert row[1:4] == ["-", f"{result['accuracy']['class-il']:.2f}",
+    assert row[1:4] == ["–", f"{result['accuracy']['class-il']:.2f}",
                         f"{result['accuracy']['task-il']:.2f}"]
     for setting in ("class-il", "task-il"):
         figure = re.search(rf'data-key="accuracy-matrix-{setting}".*?</figure>', text, re.S)[0]
@@ -145,7 +145,7 @@ def test_damaged_and_unfinished_runs_are_named_and_left_out(tmp_path):
     for name in (*broken, "going", "lost"):
         assert re.search(rf"left out: \S*/{name} \(", done.stderr)
         assert f"perm-digits/er/{name}:" in text
-    assert "not finished: 1 task(s) evaluated" in text
+    assert "not finished: 1 task evaluated" in text
     assert Page(text).row_of("er")[-1] == "1"
     assert "Traceback" not in done.stderr
 
@@ -274,7 +274,7 @@ def test_command_runs_from_anywhere_and_writes_beside_the_runs(tmp_path):
     write_run(tmp_path)
     done = subprocess.run([sys.executable, str(SCRIPT), "."], capture_output=True, text=True,
                           cwd=tmp_path)
-    assert done.returncode == 0 and "1 run(s)" in done.stdout and done.stderr == ""
+    assert done.returncode == 0 and "1 run," in done.stdout and done.stderr == ""
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
 
 
@@ -330,3 +330,82 @@ def test_ticks_are_round_and_inside(low, high):
     found = ticks(low, high)
     assert 2 <= len(found) <= 8 and low <= found[0] and found[-1] <= high + 1e-12
     assert all(len(f"{v:.6g}".lstrip("-0.").replace(".", "")) <= 4 for v in found)
+
+
+def test_run_that_only_evaluates_is_no_method(tmp_path):
+    write_run(tmp_path, name="trained")
+    write_run(tmp_path, name="asked", seed=1, top=60.0, inference_only=True)
+    text, done = report(tmp_path)
+    rows = [row for row in Page(text).rows if row and row[0].startswith("er")]
+    assert {row[-1] for row in rows} == {"1"}
+    assert "er/asked (it evaluates a checkpoint and trains nothing" in done.stderr
+
+
+def test_answers_name_the_best_and_how_sure(tmp_path):
+    for seed, noise in enumerate((0.1, -0.2, 0.05)):
+        write_run(tmp_path, model="er", seed=seed, top=80.0)
+        write_run(tmp_path, model="der", seed=seed, top=90.0 + noise)
+    text, _ = report(tmp_path)
+    section = re.search(r'id="answers".*?</section>', text, re.S)[0]
+    assert "der is the most accurate of 2" in section and "points above er." in section
+    assert "That is more than luck (paired t-test over 3 common seeds: p &lt; 0.001)." in section
+
+
+def test_one_seed_is_no_test(tmp_path):
+    write_run(tmp_path, model="er", top=80.0)
+    write_run(tmp_path, model="der", top=90.0)
+    assert "not two common seeds, so nobody knows whether this is luck" in report(tmp_path)[0]
+
+
+@pytest.mark.parametrize(("narrow", "verdict"), [(0.1, "holds"), (0.5, "not here")])
+def test_claims_are_judged_by_the_numbers(tmp_path, narrow, verdict):
+    measures = summary()
+    measures["confidence"]["true_head"]["piw_correct"] = narrow
+    write_run(tmp_path, model="npcl", measures=measures)
+    text, _ = report(tmp_path)
+    claims = re.search(r'id="claims".*?</section>', text, re.S)[0]
+    row = next(row for row in re.findall(r"<tr.*?</tr>", claims) if "narrower" in row)
+    assert f"{verdict}</span>" in row and f"{100 * narrow:g} right, 30 wrong" in row
+    card = re.search(r'data-key="interval-width-true-head".*?</figure>', text, re.S)[0]
+    assert f"{verdict}</span> The paper says" in card
+
+
+def test_claim_against_rivals_is_open_where_seeds_do_not_decide(tmp_path):
+    for seed in range(3):
+        write_run(tmp_path, model="er", seed=seed, top=80.0)
+        write_run(tmp_path, model="npcl", seed=seed, top=80.5 + (-1) ** seed, name=f"n{seed}")
+    claims = re.search(r'id="claims".*?</section>', report(tmp_path)[0], re.S)[0]
+    assert "? open</span>" in next(row for row in re.findall(r"<tr.*?</tr>", claims)
+                                   if "ER, DER" in row)
+
+
+def test_neighbouring_heat_maps_share_their_scale(tmp_path):
+    for seed, factor in enumerate((1, 3)):
+        measures = summary()
+        measures["heads"]["entropy"] = [[factor * v for v in row]
+                                        for row in measures["heads"]["entropy"]]
+        write_run(tmp_path, model="npcl", seed=seed, measures=measures)
+    text, _ = report(tmp_path)
+    for key in ("head-entropy", "entropy-matrix"):
+        figures = re.findall(rf'data-key="{key}".*?</figure>', text, re.S)
+        assert len(figures) == 2 and all('class="m n">2.7</text>' in one for one in figures)
+
+
+def test_many_bands_stand_in_charts_of_their_own(tmp_path):
+    for model in ("er", "der", "sgd", "agem"):
+        for seed in range(2):
+            write_run(tmp_path, model=model, seed=seed)
+    figure = re.search(r'data-key="accuracy-curves-domain-il".*?</figure>', report(tmp_path)[0],
+                       re.S)[0]
+    assert figure.count('class="w s') == 4 and figure.count('class="v"') == 4 * 3
+    assert len(re.findall(r'<g data-line="er">', figure)) == 2
+
+
+def test_numbers_and_plurals_are_as_people_write_them():
+    from experiments.words import amount, counted, listed
+
+    assert [amount(v) for v in (17.0, 12345, 0.5, 15.04, -3, None, True, 0.00012)] == [
+        "17", "12,345", "0.5", "15.04", "−3", "None", "True", "0.00012"]
+    assert amount(15.04, 1) == "15"
+    assert counted(1, "run") == "1 run" and counted(2000, "run") == "2,000 runs"
+    assert [listed(list(words)) for words in ("a", "ab", "abc")] == ["a", "a and b", "a, b and c"]

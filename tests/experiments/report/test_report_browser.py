@@ -87,7 +87,7 @@ def test_table_sorts_by_click_and_by_keyboard(opened):
     assert column(page, 1) == ["er", "npcl", "der"]
     assert head.nth(2).get_attribute("aria-sort") == "ascending"
     head.nth(1).locator("button").press("Space")
-    assert column(page, 2) == ["200", "200", "1000"], "numbers, not letters"
+    assert column(page, 2) == ["200", "200", "1,000"], "numbers, not letters"
     head.nth(0).locator("button").click()
     assert column(page, 1) == ["der", "er", "npcl"]
     assert [h.get_attribute("aria-sort") for h in head.all()].count("none") == head.count() - 1
@@ -134,7 +134,7 @@ def test_runs_can_be_picked_and_compared(opened):
     assert shown.locator("h4").first.inner_text().endswith("er, buffer 200, seed 1")
 
 
-@pytest.mark.parametrize("width", [400, 1300])
+@pytest.mark.parametrize("width", [400, 768, 1400])
 def test_nothing_is_wider_than_the_screen(opened, width):
     page = opened(width)
     page.select_option("#pick-b", label="npcl, buffer 200, seed 0")
@@ -178,3 +178,84 @@ def test_theme_follows_the_system_and_the_button(opened):
     assert light.evaluate(cell) == dark.evaluate(cell)
     light.click("#theme")
     assert light.evaluate(colour) != dark.evaluate(colour)
+
+
+def test_navigation_leads_to_every_section_and_stays(opened):
+    for width in (1400, 768, 400):
+        page = opened(width)
+        links = page.locator("nav a")
+        targets = [link.get_attribute("href") for link in links.all()]
+        assert all(page.locator(target).count() == 1 for target in targets)
+        sections = page.evaluate("[...document.querySelectorAll('main section')].map(s => s.id)")
+        assert {f"#{name}" for name in sections} <= set(targets) and "#run-heads-part" in targets
+        page.evaluate("document.querySelector('#run-heads-part').scrollIntoView()")
+        page.wait_for_function("document.querySelector('nav a.here')?.hash === '#run-heads-part'")
+        assert page.locator("nav a.here").is_visible()
+
+
+def test_filter_hides_what_is_not_asked_for(opened):
+    page = opened()
+    page.select_option("select[data-filter=dataset]", "seq-digits")
+    assert page.locator("table.sortable tbody:visible").count() == 1
+    assert page.locator("#curves h3:visible").all_inner_texts() == ["seq-digits"]
+    assert page.locator("#compare h4").first.inner_text() == "sgd, seed 0"
+    page.select_option("select[data-filter=dataset]", "")
+    page.select_option("select[data-filter=buffer]", "1000")
+    assert column_visible(page) == ["der"]
+    page.select_option("select[data-filter=buffer]", "")
+    page.select_option("select[data-filter=model]", "er")
+    assert column_visible(page) == ["er"]
+    lines = {line.get_attribute("data-line"): "dim" in (line.get_attribute("class") or "")
+             for line in page.locator("#curves [data-line]").all()}
+    assert not lines.pop("er") and lines and all(lines.values())
+
+
+def column_visible(page):
+    """Methods of the first table that are shown."""
+    return page.locator("table.sortable").first.locator(
+        "tbody:visible tr:first-child > th").all_inner_texts()
+
+
+def test_figures_and_tables_can_be_downloaded(opened):
+    page = opened()
+    found = {}
+    for place in ("#curves figure >> nth=0", "#compare figure >> nth=0",
+                  "#overview .table-box >> nth=0", "#claims .table-box"):
+        for button in page.locator(place).locator("button.get").all():
+            with page.expect_download() as waiting:
+                button.click()
+            name = waiting.value.suggested_filename
+            with open(waiting.value.path(), "rb") as file:
+                found[name] = file.read()
+    endings = [name.rpartition(".")[2] for name in found]
+    assert sorted(endings) == ["csv"] * 2 + ["png"] * 2 + ["svg"] * 2 + ["tex"] * 2
+    for name, content in found.items():
+        if name.endswith(".png"):
+            assert content.startswith(b"\x89PNG") and len(content) > 5000
+        if name.endswith(".svg"):
+            assert b"var(" not in content and b"<svg" in content and b"#0072b2" in content
+    table = next(text.decode() for name, text in found.items()
+                 if name.endswith(".csv") and name.startswith("perm"))
+    assert table.splitlines()[0].startswith("Method,Buffer,Domain-IL % mean,Domain-IL % sd,")
+    assert "der,1000," in table
+    assert any(b"\\begin{tabular}" in text and b"$\\pm$" in text for text in found.values())
+
+
+def test_wide_tables_pin_their_first_columns_and_say_so(opened):
+    page = opened(900)
+    box = page.locator("#overview .table-box").nth(1)
+    assert box.locator(".hint").is_visible()
+    name, size = box.locator("tbody th.name").first, box.locator("tbody td.pinned").first
+    before = [name.bounding_box()["x"], size.bounding_box()["x"]]
+    box.locator(".scroll").evaluate("node => { node.scrollLeft = 300; }")
+    assert [name.bounding_box()["x"], size.bounding_box()["x"]] == pytest.approx(before, abs=2)
+    assert page.locator("#overview .table-box .hint:visible").count() >= 1
+
+
+def test_paper_gets_neither_navigation_nor_buttons(opened):
+    page = opened()
+    page.emulate_media(media="print")
+    for part in ("nav", ".top", ".tools", ".pickers"):
+        assert not page.locator(part).first.is_visible()
+    for part in ("#answers", "#curves figure"):
+        assert page.locator(part).first.is_visible()

@@ -38,7 +38,7 @@ def test_table_of_two_methods_and_second_call_repeats_nothing(tmp_path):
         assert table[3].split()[1] in text or suffix == ".csv"
         assert "sgd" in text and "BWT" in text
     report = written.with_name(written.name + ".html")
-    assert f"Report of 2 run(s), {report.stat().st_size / 1e6:.2f} MB: {report}" in first.stdout
+    assert f"Report of 2 runs, {report.stat().st_size / 1e6:.2f} MB: {report}" in first.stdout
     again = run(*words)
     assert table_of(again) == table
     assert len(list(tmp_path.glob("results/runs/*/*/*"))) == 2
