@@ -8,7 +8,7 @@ A run is kept with its command, the arguments that make it special, seed, accura
 time, versions, and what it knows about its uncertainty (`--uncertainty 1`: calibration, novelty,
 confidence, cost); folders of the machine it ran on are left out. A table shows mean ± sd over the
 seeds beside the paper's figure (results/paper.json) where the paper has that cell. Variants and
-reduced protocols are rows of their own. `engine/tables.py` makes all the paper's tables.
+reduced protocols are rows of their own. `utils/tables.py` makes all the paper's tables.
 """
 import sys
 from argparse import Namespace

@@ -1,9 +1,9 @@
 """Rebuild the paper's tables from the runs in results/, ours beside the paper's figures.
 
-    python engine/tables.py                            print them
-    python engine/tables.py --out docs/tables.md       write them
-    python engine/tables.py --only main few-shot       some of them
-    python engine/tables.py --docs                     write those in README.md and docs/ anew
+    python utils/tables.py                            print them
+    python utils/tables.py --out docs/tables.md       write them
+    python utils/tables.py --only main few-shot       some of them
+    python utils/tables.py --docs                     write those in docs/ anew
 
 Every figure of ours is the mean ± sd over the seeds (their number in brackets) of the records
 that `utils/collect.py` made; an empty cell was not measured. The paper's figures come with the
@@ -32,8 +32,8 @@ def parse_args(argv: Sequence[str] | None = None) -> Namespace:
                         help="folder of the compact files (default: results/)")
     parser.add_argument("--out", type=Path, help="Markdown file to write instead of printing")
     parser.add_argument("--docs", action="store_true",
-                        help="write docs/tables.md and the tables between the marks of README.md "
-                             "and docs/results.md anew")
+                        help="write docs/tables.md and the tables between the marks of "
+                             "docs/results.md anew")
     parser.add_argument("--only", nargs="+", choices=names, default=names,
                         metavar="TABLE", help=f"some of {', '.join(names)}")
     return parser.parse_args(argv)

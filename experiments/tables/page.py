@@ -26,7 +26,7 @@ def pages(book: Book, wanted: Iterable[str]) -> str:
     known = all_sections()
     sources = ", ".join(f"`{source}`" for source in SOURCES)
     parts = ["# The paper's tables, ours beside them\n",
-             "Made by `python engine/tables.py` from `results/*.json`; nothing is typed in by hand "
+             "Made by `python utils/tables.py` from `results/*.json`; nothing is typed in by hand "
              f"but the\npaper's figures ({sources}). Ours: mean ± sd (seeds). An empty cell was "
              "not measured.\n"]
     for section in (known[name] for name in wanted):
@@ -68,10 +68,10 @@ def documents(runs: list[Run]) -> dict[Path, str]:
     """The project's pages as these runs make them: file -> its whole text."""
     book, known = Book.of(runs), all_sections()
     first = "\n".join(map(str, known["headline"].build(book))).strip()
-    marked = {"README.md": ("headline", first), "docs/results.md": ("all", all_settings(runs))}
-    found = {ROOT / "docs" / "tables.md": pages(book, known)}
-    for name, (mark, table) in marked.items():
-        before, rest = (ROOT / name).read_text(encoding="utf-8").split(f"<!-- {mark} -->\n")
+    place = ROOT / "docs" / "results.md"
+    text = place.read_text(encoding="utf-8")
+    for mark, table in (("headline", first), ("all", all_settings(runs))):
+        before, rest = text.split(f"<!-- {mark} -->\n")
         after = rest.split(f"<!-- /{mark} -->\n")[1]
-        found[ROOT / name] = f"{before}<!-- {mark} -->\n{table}\n<!-- /{mark} -->\n{after}"
-    return found
+        text = f"{before}<!-- {mark} -->\n{table}\n<!-- /{mark} -->\n{after}"
+    return {ROOT / "docs" / "tables.md": pages(book, known), place: text}

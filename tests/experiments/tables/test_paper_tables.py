@@ -211,7 +211,7 @@ def test_search_marks_the_best_value_and_shares_the_published_run():
 def test_committed_pages_show_the_committed_results():
     for path, text in documents(read_records(ROOT / "results")).items():
         assert path.read_text(encoding="utf-8") == text, \
-            f"{path.name} is not what the results say; run engine/tables.py --docs"
+            f"{path.name} is not what the results say; run utils/tables.py --docs"
 
 
 def test_reduced_protocol_has_tables_of_its_own(text):
