@@ -52,7 +52,14 @@ const partsOf = (id) => {
   for (const caption of parts.querySelectorAll("figcaption")) {
     const behind = make("details"), list = command.cloneNode(true);
     behind.append(make("summary", "", "1 command"), list);
-    caption.append(behind);
+    const tools = make("div", "tools");
+    for (const kind of ["svg", "png"]) {
+      const button = make("button", "get", kind.toUpperCase());
+      button.type = "button";
+      button.dataset.kind = kind;
+      tools.append(button);
+    }
+    caption.append(tools, behind);
   }
   return {
     about: parts.querySelector(".about"),

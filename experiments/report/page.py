@@ -52,22 +52,22 @@ def card(figure: Figure, runs: Sequence[Shown]) -> str:
     """A figure with title, caption and the commands behind it.
 
     Args:
-        runs: what it is made of; none for a figure of one run, to which the script adds the
-            command that the run's template has once.
+        runs: what it is made of; none for a figure of one run, to which the script adds
+            the buttons, and the command that the run's template has once.
     """
     commands = "".join(command_item(shown.run, shown.title) for shown in runs)
     facts = f'<div class="facts">{esc(figure.facts)}</div>' if figure.facts else ""
     said = "" if figure.holds is None else (
         f'<div class="said">{verdict_mark(HOLDS if figure.holds else NOT_HERE)} The paper says: '
         f"{esc(figure.claim)}</div>")
-    behind = f"<details><summary>{counted(len(runs), 'command')}</summary><ul>{commands}</ul>" \
-             "</details>" if runs else ""
+    behind = (f"{DOWNLOADS}<details><summary>{counted(len(runs), 'command')}</summary>"
+              f"<ul>{commands}</ul></details>" if runs else "")
     wide = " wide" if figure.svg.width > 352 else ""
     return (f'<figure class="card{wide}" data-key="{esc(figure.key)}" '
             f'data-section="{esc(figure.section)}"><h4>{esc(figure.title)}'
             f'{paper_tag(figure.paper)}</h4><div class="body"><div class="scroll">'
             f"{figure.svg.inline()}</div><figcaption>{facts}{said}<p>{esc(figure.caption)}</p>"
-            f"{DOWNLOADS}{behind}</figcaption></div></figure>")
+            f"{behind}</figcaption></div></figure>")
 
 
 _TOLD = ("model", "dataset", "seed", "buffer_size")  # a run says these itself
