@@ -25,6 +25,7 @@ _HOME = {
     "bool01": "utils",
     "get_dataset": "datasets",
     "Explanation": "asking.explanation",  # ours alone, for `explain`
+    "atomic_write": "engine.files",  # ours alone, for what --uncertainty writes
     # ours alone, for novel data
     "UsageError": "engine.errors",
     "locate": "datasets.utils.files",

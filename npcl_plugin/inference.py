@@ -135,7 +135,7 @@ def prepare(net: NPNetwork, context: Context | None, draws: Draws, seed: int) ->
     z = net.latent.recall(net.memory, max(int(net.n_heads), 1), draws, generator)  # (S, T', O)
     if context is None:
         return Prepared(z, lambda x: x.new_zeros(len(x), net.plan.latent_size))
-    encoding = net.latent(*context)
+    encoding = net.encode(*context)
     _, z[:, encoding.cells.tasks] = net.latent.sample(encoding, draws, generator)
     summary = net.deterministic.summarise(context.x, context.labels)
     return Prepared(z, lambda x: net.deterministic.attend(summary, x))

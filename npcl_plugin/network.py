@@ -12,7 +12,7 @@ from npcl_plugin.context import misdirect
 from npcl_plugin.contract import MammothBackbone
 from npcl_plugin.distribution_memory import DistributionMemory
 from npcl_plugin.gaussians import Gaussian
-from npcl_plugin.latents import LatentEncoder
+from npcl_plugin.latents import Encoding, LatentEncoder
 from npcl_plugin.layers.decoder import DeepDecoder, LinearDecoder
 from npcl_plugin.layers.encoders import AttentivePath, MeanPath, SampleEncoder
 from npcl_plugin.layout import Blocks, Cells
@@ -111,6 +111,12 @@ class NPNetwork(MammothBackbone):
         found: torch.Tensor = self.backbone(x, returnt="features")
         return found
 
+    def encode(self, x: torch.Tensor, labels: torch.Tensor, tasks: torch.Tensor,
+               blocks: Blocks | None = None) -> Encoding:
+        """What sets of samples say of the latents: one block in inference, several in training."""
+        encoding: Encoding = self.latent(x, labels, tasks, blocks)
+        return encoding
+
     def decode(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         """Logits under every head, (T', S, B, C)."""
         logits: torch.Tensor = self.decoder.every_head(x, r, z)
@@ -146,7 +152,7 @@ class NPNetwork(MammothBackbone):
         blocks = Blocks.targets_and_context(sets.cpu().numpy(), context.cpu().numpy())
 
         # 1. Encode the targets T and, apart from them, their context C.
-        encoding = self.latent(x, labels, tasks, blocks)
+        encoding = self.encode(x, labels, tasks, blocks)
         cells, (global_posterior, global_prior) = encoding.cells, encoding.global_latents.unbind(0)
 
         # 2. z^G ~ q(z^G | T), N draws for each set.

@@ -196,7 +196,7 @@ class NPCL(ContinualModel):
                 sets.append(number)
         x, labels, tasks = (torch.cat(values) for values in zip(*parts, strict=True))
         blocks = Blocks.of_sets(np.repeat(sets, [len(part.labels) for part in parts]))
-        encoding = self.net.latent(x, labels, tasks, blocks).only(averages.wanted)
+        encoding = self.net.encode(x, labels, tasks, blocks).only(averages.wanted)
         z_global = self.net.latent.global_latent.sample(
             encoding.global_latents[0], Draws(self.args.n_global, self.args.n_task))
         averages.add(encoding.global_latents[0], self.net.latent.conditional(encoding, z_global)[0],

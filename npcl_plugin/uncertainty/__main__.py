@@ -5,6 +5,8 @@ Reads <run folder>/uncertainty/*.npz and writes summary.json there; nothing is r
 import sys
 from pathlib import Path
 
+import mammoth  # noqa: F401  (puts the harness's names on the path)
+from npcl_plugin.contract import RunError
 from npcl_plugin.uncertainty.printing import describe
 from npcl_plugin.uncertainty.summary import write_summary
 
@@ -18,7 +20,7 @@ def main(words: list[str]) -> int:
     for word in words:
         try:
             summary = write_summary(Path(word))
-        except ValueError as error:
+        except (ValueError, RunError) as error:
             print(f"error: {error}", file=sys.stderr)
             failed += 1
         else:

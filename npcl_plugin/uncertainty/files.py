@@ -2,7 +2,6 @@
 import io
 import json
 import math
-import os
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from npcl_plugin import contract
 
 FOLDER = "uncertainty"
 
@@ -19,7 +20,7 @@ def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     stream = io.BytesIO()
     np.savez_compressed(stream, allow_pickle=False,
                         **{name: np.asarray(value) for name, value in arrays.items()})
-    _replace(path, stream.getvalue())
+    contract.atomic_write(path, stream.getvalue())
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -39,7 +40,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def save_json(path: Path, content: Any) -> None:
     """Write JSON; numbers are rounded to five digits, undefined ones become null."""
-    _replace(path, (json.dumps(plain(content), allow_nan=False) + "\n").encode())
+    contract.atomic_write(path, (json.dumps(plain(content), allow_nan=False) + "\n").encode())
 
 
 def load_json(path: Path) -> Any:
@@ -73,11 +74,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.5g}") if math.isfinite(value) else None
     return value
-
-
-def _replace(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_bytes(content)
-    os.replace(unfinished, path)
-

@@ -76,7 +76,7 @@ def test_latents_do_not_depend_on_the_order_of_the_set(kind, seed):
     net = network(kind)
     x, labels, tasks, _ = samples(seed=seed)
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
-    one, two = net.latent(x, labels, tasks), net.latent(x[order], labels[order], tasks[order])
+    one, two = net.encode(x, labels, tasks), net.encode(x[order], labels[order], tasks[order])
     torch.testing.assert_close(one.summary, two.summary, rtol=0, atol=1e-10)
     torch.testing.assert_close(one.global_latents.mean, two.global_latents.mean, rtol=0, atol=1e-10)
 
@@ -102,13 +102,13 @@ def test_answers_do_not_depend_on_the_order_of_context_or_targets(kind):
 def test_padding_never_leaks_between_tasks():
     net = network()
     x, labels, tasks, _ = samples(rows=14)
-    before = net.latent(x, labels, tasks).summary[0]
+    before = net.encode(x, labels, tasks).summary[0]
     apart = [[part[tasks == t] for part in (x, labels, tasks)] for t in range(3)]
-    alone = torch.stack([net.latent(*parts).summary[0, 0] for parts in apart])
+    alone = torch.stack([net.encode(*parts).summary[0, 0] for parts in apart])
     torch.testing.assert_close(before, alone, rtol=0, atol=1e-10)
     moved = x.clone()
     moved[tasks == 1] += 5
-    after = net.latent(moved, labels, tasks).summary[0]
+    after = net.encode(moved, labels, tasks).summary[0]
     torch.testing.assert_close(after[[0, 2]], before[[0, 2]], rtol=0, atol=1e-10)
     assert (after[1] - before[1]).abs().max() > 1e-3
 

@@ -156,7 +156,7 @@ def test_memory_after_a_task_is_the_average_of_the_batches():
     for i, (x, labels, tasks, context) in enumerate(batches):
         noise = noises(net, [0, 1, 2])
         torch.manual_seed(1)
-        encoding = net.latent(x, labels, tasks).only(averages.wanted)
+        encoding = net.encode(x, labels, tasks).only(averages.wanted)
         of_tasks, _ = net.latent.sample(encoding, Draws(N, M))
         averages.add(encoding.global_latents[0], of_tasks, encoding.cells.tasks)
         _, _, posteriors, global_q = slow_pass(net, x, labels, tasks, context, *noise)
@@ -175,11 +175,11 @@ def test_memory_after_a_task_is_the_average_of_the_batches():
 def test_batches_that_are_encoded_together_do_not_see_each_other():
     net = network()
     batches = [samples(rows=rows, seed=rows)[:3] for rows in (12, 9, 15)]
-    together = net.latent(*(torch.cat(values) for values in zip(*batches, strict=True)),
+    together = net.encode(*(torch.cat(values) for values in zip(*batches, strict=True)),
                           Blocks.of_sets(np.repeat([0, 1, 2], (12, 9, 15))))
     assert together.cells.sets.unique().tolist() == [0, 1, 2]
     for number, batch in enumerate(batches):
-        alone = net.latent(*batch)
+        alone = net.encode(*batch)
         torch.testing.assert_close(together.global_latents[0, number].mean,
                                    alone.global_latents[0, 0].mean, rtol=0, atol=1e-10)
         torch.testing.assert_close(together.summary[0, together.cells.sets == number],

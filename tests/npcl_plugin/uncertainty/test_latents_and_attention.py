@@ -47,7 +47,7 @@ def test_distributions_norms_and_units_of_every_relative(kind):
     assert np.isnan(found["stored_task"]).all(), "nothing was recorded"
     norms = latent_measures.l1_norms(found)
     if has_global:
-        q = m.net.latent(*set_).global_latents[0, 0]
+        q = m.net.encode(*set_).global_latents[0, 0]
         assert norms["global_mean"] == pytest.approx(sum(abs(v) for v in q.mean.tolist()))
         assert norms["global_sd"] == pytest.approx(sum(q.sd.tolist()))
         assert (found["kl_global"] >= 0).all()
@@ -58,8 +58,8 @@ def test_distributions_norms_and_units_of_every_relative(kind):
 def test_unit_kl_of_the_global_latent_is_the_gaussian_formula():
     m, set_ = model("npcl"), context()
     rows = np_context.thinned(set_.tasks, 0.5)
-    q = m.net.latent(*set_).global_latents[0, 0]
-    p = m.net.latent(*(part[rows] for part in set_)).global_latents[0, 0]
+    q = m.net.encode(*set_).global_latents[0, 0]
+    p = m.net.encode(*(part[rows] for part in set_)).global_latents[0, 0]
     expected = [math.log(sp / sq) + (sq ** 2 + (mq - mp) ** 2) / (2 * sp ** 2) - 0.5
                 for mq, sq, mp, sp in zip(*(v.tolist() for v in (q.mean, q.sd, p.mean, p.sd)),
                                           strict=True)]

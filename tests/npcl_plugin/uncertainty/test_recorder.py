@@ -179,8 +179,8 @@ def test_storage_of_other_methods():
 def test_baselines_of_other_kinds_are_recorded_undisturbed(model, tmp_path):
     words = ("--debug_mode", 1, "--model_config", "base", "--lr", 0.05)
     size = ("--buffer_size", 40) if model == "icarl" else ()
-    common = ("--model", model, "--dataset", "seq-digits", *size, "--n_epochs", 1,
-              "--stop_after", 2, *words)
+    short = () if model == "joint" else ("--stop_after", 2)
+    common = ("--model", model, "--dataset", "seq-digits", *size, "--n_epochs", 1, *short, *words)
     calm = experiment(tmp_path / "a", *common)
     calm.run()
     watched = experiment(tmp_path / "b", *common, "--uncertainty", 1, "--uncertainty_samples", 9)
