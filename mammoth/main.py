@@ -239,6 +239,7 @@ def _finished(args: Namespace) -> dict | None:
 
 def _run(args: Namespace) -> dict:
     from engine.parsing import describe_settings
+    from engine.threads import where
     from utils.training import train
 
     if args.resume == "auto":
@@ -249,7 +250,7 @@ def _run(args: Namespace) -> dict:
         if hasattr(dataset, "describe"):
             print(dataset.describe())
         print(f"Running {model.NAME} on {dataset.NAME} ({dataset.SETTING}, {dataset.N_TASKS} tasks)"
-              f" with {args.backbone} on {model.device}", flush=True)
+              f" with {args.backbone} on {where(model.device)}", flush=True)
     return train(model, dataset, args)
 
 

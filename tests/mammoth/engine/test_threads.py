@@ -51,3 +51,11 @@ def test_threads_are_no_part_of_a_runs_identity():
     for wrong in ("0", "-1", "many", "1.5"):
         with pytest.raises(UsageError, match="--threads"):
             parse_args([*words, wrong])
+
+
+def test_a_run_says_how_many_threads_it_takes(tmp_path, capsys):
+    from main import run
+
+    run(parse_args(["--model", "sgd", "--dataset", "seq-digits", "--debug_mode", "1",
+                    "--disable_log", "1", "--base_path", str(tmp_path)]))
+    assert "with mnistmlp on cpu (1 thread)" in capsys.readouterr().out
