@@ -58,7 +58,7 @@ def test_installed_plugin_is_listed_without_being_imported(installed_plugin):
 
 def test_installed_plugin_trains_with_its_own_settings(installed_plugin, tmp_path):
     done = run(installed_plugin, "--model", "outsider", "--dataset", "seq-digits",
-               "--debug_mode", 1, "--base_path", tmp_path / "d")
+               "--debug_mode", 1, "--verbose", 1, "--base_path", tmp_path / "d")
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["--zest", "2.0", "published:", "seq-digits"] in lines
