@@ -8,6 +8,7 @@ package: it is the first thing that the checkout's main.py imports of all that c
 """
 import argparse
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -21,8 +22,6 @@ from npcl_plugin.settings import FOLDER, read_settings, resolved
 
 HERE = Path(__file__).resolve().parent
 _MARK = "# Written by `python -m npcl_plugin link`; `unlink` removes it."
-_CLASSES = {"npcl": "NPCL", "st_npcl": "STNPCL", "anp": "ANP", "np": "NP", "cnp": "CNP",
-            "npcl_plus": "NPCLPlus"}
 _STAND_IN = "torchvision.py"
 _FLAG_OF_HARNESS = ("lr", "batch_size", "n_epochs")
 
@@ -117,12 +116,20 @@ def _ours(path: Path) -> bool:
     return path.read_text(encoding="utf-8").startswith(_MARK)
 
 
+def _class_name(model: str) -> str:
+    """The class in a model's file, from its text: nothing is imported."""
+    text = (HERE / "models" / f"{model}.py").read_text(encoding="utf-8")
+    names: list[str] = re.findall(r"^class (\w+)", text, re.MULTILINE)
+    return names[-1]
+
+
 def linked_files(checkout: Path) -> dict[Path, str]:
     """path -> contents of every file that `link` writes."""
     hooks = str(HERE / "import_hooks.py")
     files = {checkout / _STAND_IN: f"{_MARK}\nimport runpy; "
                                    f"runpy.run_path({hooks!r})['hand_over'](__file__)\n"}
-    for name, kind in _CLASSES.items():
+    for name in MODELS:
+        kind = _class_name(name)
         line = (f"import sys; sys.path.append({str(HERE.parent)!r}); "
                 f"from npcl_plugin.models.{name} import {kind}  # noqa")
         files[checkout / "models" / f"{name}.py"] = f"{_MARK}\n{line}\n"

@@ -27,7 +27,7 @@ from experiments.sweeps.display import Display
 from experiments.sweeps.estimate import expected_time
 from experiments.sweeps.execution import Outcome, done_before, log_file
 from experiments.sweeps.grid import MOST_RUNS
-from experiments.sweeps.launchers import care_of
+from experiments.sweeps.launchers import policy_of
 from experiments.sweeps.local import LocalLauncher
 from experiments.sweeps.options import add_run_options, extra_arguments, folders_of, jobs_of
 from experiments.sweeps.specification import RunSpec, check
@@ -108,10 +108,10 @@ def run_all(specs: list[RunSpec], launcher: LocalLauncher) -> tuple[dict[int, Ou
     Returns:
         (outcomes by place in `specs`, number of the signal that stopped it)
     """
-    jobs, care = launcher.jobs, launcher.care
+    jobs, policy = launcher.jobs, launcher.policy
     outcomes: dict[int, Outcome] = {}
     for i, spec in enumerate(specs):
-        known = done_before(spec, care)
+        known = done_before(spec, policy)
         if known is not None:
             outcomes[i] = known
     todo = [spec for i, spec in enumerate(specs) if i not in outcomes]
@@ -189,7 +189,7 @@ def refuse_impossible(options: Namespace, rest: Sequence[str]) -> None:
 def run_and_show(options: Namespace, rest: Sequence[str]) -> int:
     """Run, then print the table; exit code 1 if a run failed."""
     refuse_impossible(options, rest)
-    launcher = LocalLauncher(jobs_of(options), care_of(options))
+    launcher = LocalLauncher(jobs_of(options), policy_of(options))
     specs = plan(options, rest)
     prefix = options.out or default_prefix(options, rest)
     ensure_writable(prefix.parent, "--out or --results_path")

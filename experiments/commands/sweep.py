@@ -24,8 +24,8 @@ from experiments.sweeps.grid import plan, shorten_labels
 from experiments.sweeps.launchers import (
     LAUNCHERS,
     add_cluster_options,
-    care_of,
     make_launcher,
+    policy_of,
     runs_at_a_time,
 )
 from experiments.sweeps.options import add_run_options, extra_arguments, folders_of
@@ -98,7 +98,7 @@ def sweep(options: Namespace, rest: Sequence[str]) -> int:
     specs = read_plan(options, rest)
     outcomes: dict[str, Outcome] = {}
     for spec in specs:
-        known = look_up(spec) if options.dry_run else done_before(spec, care_of(options))
+        known = look_up(spec) if options.dry_run else done_before(spec, policy_of(options))
         if known is not None:
             outcomes[spec.key] = known
     todo = [spec for spec in specs if spec.key not in outcomes]

@@ -21,7 +21,7 @@ from experiments.commands import command_parser, told
 from experiments.paths import ROOT
 from experiments.run import Run, read_compact
 from experiments.tables.page import all_sections, documents, pages
-from experiments.tables.sections import Book
+from experiments.tables.sections import MeasuredRuns
 
 
 def parse_args(argv: Sequence[str] | None = None) -> Namespace:
@@ -73,7 +73,7 @@ def build(options: Namespace) -> int:
     if options.docs:
         written = documents(runs)
     else:
-        book = Book.of(runs)
+        book = MeasuredRuns.of(runs)
         text = pages(book, options.only)
         for remark in book.remarks:
             print(f"note: {remark}", file=sys.stderr)

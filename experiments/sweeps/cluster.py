@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.paths import ROOT
-from experiments.sweeps.execution import Active, Care, Outcome, progress_file, start
+from experiments.sweeps.execution import Active, Outcome, RunPolicy, progress_file, start
 from experiments.sweeps.specification import Folders, RunSpec
 
 _POLL = 0.3
@@ -54,14 +54,14 @@ class Job:
         stop_file: where the sweep asks its jobs to end.
     """
 
-    def __init__(self, care: Care, stop_file: Path) -> None:
-        self.care, self.stop_file = care, stop_file
+    def __init__(self, policy: RunPolicy, stop_file: Path) -> None:
+        self.policy, self.stop_file = policy, stop_file
         self.active: Active | None = None
 
     def __call__(self, spec: RunSpec) -> Outcome:
         """Do the run; one that somebody else does is waited for."""
         while not self.stop_file.exists():
-            begun = start(spec, self.care)
+            begun = start(spec, self.policy)
             if isinstance(begun, Active):
                 self.active = begun
                 return self._wait(begun)

@@ -38,7 +38,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Care:
+class RunPolicy:
     """How runs are looked after.
 
     Args:
@@ -63,17 +63,17 @@ def look_up(spec: RunSpec) -> Outcome | None:
     return Outcome("finished", run, new=False) if run is not None else None
 
 
-def done_before(spec: RunSpec, care: Care) -> Outcome | None:
+def done_before(spec: RunSpec, policy: RunPolicy) -> Outcome | None:
     """`look_up`, and clear up after a run that outlived its sweep, which a progress note shows."""
     known = look_up(spec)
     if known is not None and known.state == "finished" and progress_file(spec).exists():
-        clear_up(spec, care, known.state)
+        clear_up(spec, policy, known.state)
     return known
 
 
-def clear_up(spec: RunSpec, care: Care, state: State) -> None:
+def clear_up(spec: RunSpec, policy: RunPolicy, state: State) -> None:
     """Remove what a run that ended so does not need any more."""
-    if state == "finished" and not care.keep_checkpoints:
+    if state == "finished" and not policy.keep_checkpoints:
         forget_checkpoints(spec)
     with contextlib.suppress(OSError):
         progress_file(spec).unlink(missing_ok=True)
@@ -104,11 +104,11 @@ def log_file(spec: RunSpec) -> Path:
 class Active:
     """A run that is going on in a child process, which holds the lock as long as we do."""
 
-    def __init__(self, spec: RunSpec, claim: Claim, care: Care) -> None:
+    def __init__(self, spec: RunSpec, claim: Claim, policy: RunPolicy) -> None:
         self.spec, self.claim = spec, claim
         self.started = time.time()
         self.stopping = False
-        self._care, self._retries = care, care.retries
+        self._policy, self._retries = policy, policy.retries
         self._start()
 
     def _start(self) -> None:
@@ -127,7 +127,7 @@ class Active:
 
     def _environment(self) -> dict[str, str]:
         """The threads a run may use, and a file in which it notes how far it is."""
-        return {**os.environ, "OMP_NUM_THREADS": str(self._care.threads),
+        return {**os.environ, "OMP_NUM_THREADS": str(self._policy.threads),
                 "MAMMOTH_PROGRESS": str(progress_file(self.spec))}
 
     def stop(self, hard: bool = False) -> None:
@@ -149,7 +149,7 @@ class Active:
             except RunError as error:
                 return Outcome("failed", words=str(error))
             return None
-        clear_up(self.spec, self._care, outcome.state)
+        clear_up(self.spec, self._policy, outcome.state)
         self.claim.release()
         return outcome
 
@@ -177,9 +177,9 @@ class Active:
         return lines[-1] if lines else f"ended with exit code {code} and an empty log"
 
 
-def start(spec: RunSpec, care: Care) -> Active | Outcome:
+def start(spec: RunSpec, policy: RunPolicy) -> Active | Outcome:
     """Begin a run unless it is finished, impossible, or somebody else's already."""
-    known = done_before(spec, care)
+    known = done_before(spec, policy)
     if known is not None:
         return known
     try:
@@ -190,7 +190,7 @@ def start(spec: RunSpec, care: Care) -> Active | Outcome:
         if known is not None:
             claim.release()
             return known
-        return Active(spec, claim, care)
+        return Active(spec, claim, policy)
     except RunError as error:
         return Outcome("failed", words=str(error))
 

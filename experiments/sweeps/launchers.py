@@ -5,7 +5,7 @@ from typing import Protocol
 
 from engine.errors import UsageError
 from experiments.sweeps.display import Display
-from experiments.sweeps.execution import Care, Outcome
+from experiments.sweeps.execution import Outcome, RunPolicy
 from experiments.sweeps.local import LocalLauncher
 from experiments.sweeps.options import jobs_of
 from experiments.sweeps.specification import RunSpec
@@ -54,9 +54,9 @@ def runs_at_a_time(options: argparse.Namespace) -> int:
     return options.jobs or _SLURM_JOBS if options.launcher == "slurm" else here
 
 
-def care_of(options: argparse.Namespace) -> Care:
+def policy_of(options: argparse.Namespace) -> RunPolicy:
     """How runs are looked after, as the options have it."""
-    return Care(options.keep_checkpoints, options.retries, options.cpus)
+    return RunPolicy(options.keep_checkpoints, options.retries, options.cpus)
 
 
 def make_launcher(options: argparse.Namespace, jobs: int) -> Launcher:
@@ -65,13 +65,13 @@ def make_launcher(options: argparse.Namespace, jobs: int) -> Launcher:
     Raises:
         UsageError: the package it needs is not installed.
     """
-    care = care_of(options)
+    policy = policy_of(options)
     if options.launcher == "ray":
         from experiments.sweeps.ray import RayLauncher
 
-        return RayLauncher(jobs, options, care)
+        return RayLauncher(jobs, options, policy)
     if options.launcher == "slurm":
         from experiments.sweeps.slurm import SlurmLauncher
 
-        return SlurmLauncher(jobs, options, care)
-    return LocalLauncher(jobs, care)
+        return SlurmLauncher(jobs, options, policy)
+    return LocalLauncher(jobs, policy)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from experiments.sweeps.display import Display
-from experiments.sweeps.execution import Active, Care, Outcome, start
+from experiments.sweeps.execution import Active, Outcome, RunPolicy, start
 from experiments.sweeps.specification import RunSpec
 from experiments.sweeps.warm import prepare
 
@@ -42,8 +42,8 @@ class LocalLauncher:
         jobs: runs at a time.
     """
 
-    def __init__(self, jobs: int, care: Care) -> None:
-        self.jobs, self.care = max(1, jobs), care
+    def __init__(self, jobs: int, policy: RunPolicy) -> None:
+        self.jobs, self.policy = max(1, jobs), policy
         prepare()
 
     def run(self, specs: list[RunSpec], display: Display,
@@ -76,7 +76,7 @@ class LocalLauncher:
 
     def _begin(self, spec: RunSpec, active: list[Active], busy: list[RunSpec],
                ended: Callable[[RunSpec, Outcome], None]) -> None:
-        begun = start(spec, self.care)
+        begun = start(spec, self.policy)
         if isinstance(begun, Active):
             active.append(begun)
         elif begun.state == "busy":

@@ -9,7 +9,7 @@ from typing import Any
 from engine.errors import UsageError
 from experiments.sweeps.cluster import Job, Remote, StopFile, importable
 from experiments.sweeps.display import Display
-from experiments.sweeps.execution import Care, Outcome
+from experiments.sweeps.execution import Outcome, RunPolicy
 from experiments.sweeps.local import Stop
 from experiments.sweeps.specification import RunSpec
 
@@ -43,19 +43,19 @@ class RayLauncher:
         UsageError: Ray is not installed.
     """
 
-    def __init__(self, jobs: int, options: argparse.Namespace, care: Care) -> None:
+    def __init__(self, jobs: int, options: argparse.Namespace, policy: RunPolicy) -> None:
         try:
             import ray
         except ImportError as error:
             raise UsageError("--launcher ray needs the extra `ray`: pip install ray.") from error
-        self.ray, self.jobs, self.options, self.care = ray, jobs, options, care
+        self.ray, self.jobs, self.options, self.policy = ray, jobs, options, policy
 
     def run(self, specs: list[RunSpec], display: Display,
             ended: Callable[[RunSpec, Outcome], None]) -> int:
         """Do the runs; as `LocalLauncher.run`."""
         self._connect()
         stop_file = StopFile(specs[0].folders)
-        task = self._task(Job(self.care, stop_file.path))
+        task = self._task(Job(self.policy, stop_file.path))
         waiting = {task.remote(spec): Remote(spec, time.time()) for spec in specs}
         with Stop() as stop:
             asked = False
@@ -89,7 +89,7 @@ class RayLauncher:
     def _task(self, job: Job) -> Any:
         """`job` as a remote function: a lost worker costs a retry, a lost run does not."""
         options = {"num_cpus": self.options.cpus, "num_gpus": self.options.gpus,
-                   "max_retries": self.care.retries}
+                   "max_retries": self.policy.retries}
         if self.options.mem:
             options["memory"] = int(self.options.mem * _GIGABYTE)
         return self.ray.remote(**options)(lambda spec: job(spec))

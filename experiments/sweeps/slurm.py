@@ -9,7 +9,7 @@ from typing import Any
 from engine.errors import UsageError
 from experiments.sweeps.cluster import Job, Remote, StopFile, importable
 from experiments.sweeps.display import Display
-from experiments.sweeps.execution import Care, Outcome
+from experiments.sweeps.execution import Outcome, RunPolicy
 from experiments.sweeps.local import Stop
 from experiments.sweeps.specification import RunSpec
 
@@ -41,7 +41,7 @@ class SlurmJob(Job):
         from submitit.helpers import DelayedSubmission
 
         self.pause()
-        return DelayedSubmission(SlurmJob(self.care, self.stop_file), spec)
+        return DelayedSubmission(SlurmJob(self.policy, self.stop_file), spec)
 
 
 class SlurmLauncher:
@@ -55,7 +55,7 @@ class SlurmLauncher:
         UsageError: submitit is not installed, or SLURM has no such resources.
     """
 
-    def __init__(self, jobs: int, options: argparse.Namespace, care: Care) -> None:
+    def __init__(self, jobs: int, options: argparse.Namespace, policy: RunPolicy) -> None:
         if options.gpus != int(options.gpus):
             raise UsageError(f"SLURM gives whole GPUs, but got --gpus {options.gpus:g}; give 1, or "
                              "share one with --launcher ray.")
@@ -64,7 +64,7 @@ class SlurmLauncher:
         except ImportError as error:
             raise UsageError("--launcher slurm needs the extra `slurm`: pip install "
                              "submitit.") from error
-        self.submitit, self.options, self.care = submitit, options, care
+        self.submitit, self.options, self.policy = submitit, options, policy
         self.parallel = jobs
         self._stopping = False
         self._gone: set[Any] = set()
@@ -74,7 +74,7 @@ class SlurmLauncher:
             ended: Callable[[RunSpec, Outcome], None]) -> int:
         """Submit the runs and wait for them; as `LocalLauncher.run`."""
         stop_file = StopFile(specs[0].folders)
-        jobs = self._submit(specs, SlurmJob(self.care, stop_file.path))
+        jobs = self._submit(specs, SlurmJob(self.policy, stop_file.path))
         print(f"Submitted {len(jobs)} jobs: {jobs[0].job_id} to {jobs[-1].job_id}; logs in "
               f"{specs[0].folders.of_sweep('slurm', '')}.", flush=True)
         if self.options.detach:

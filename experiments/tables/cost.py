@@ -7,7 +7,7 @@ from experiments.run import Run, is_number
 from experiments.tables.paper import ours
 from experiments.tables.published import cell
 from experiments.tables.rows import benchmark, name, place
-from experiments.tables.sections import Book, section
+from experiments.tables.sections import MeasuredRuns, section
 from experiments.tables.table import Table, known
 
 
@@ -34,7 +34,7 @@ def count(value: Any) -> str:
 
 @section("parameters", "Parameters", "The paper counts ER and DER as one. Records made before "
          "parameters were kept have none.", place=50)
-def parameters(book: Book) -> Iterator[Table]:
+def parameters(book: MeasuredRuns) -> Iterator[Table]:
     """Table 7: trainable parameters. Every method without layers of its own has ER's number."""
     for ending, runs, theirs in book.parts("parameters"):
         counts: dict[tuple[str, str], set[float]] = {}
@@ -54,7 +54,7 @@ def parameters(book: Book) -> Iterator[Table]:
 
 @section("time", "Inference time", "Seconds to answer the given number of images on one thread; "
          "the paper's seconds are for the S-CIFAR-10 test set on its own hardware.", place=60)
-def inference_time(book: Book) -> Iterator[Table]:
+def inference_time(book: MeasuredRuns) -> Iterator[Table]:
     """Table 8: seconds for the test set, by the size of the buffer."""
     seconds = cost("answer", "seconds")
     for ending, runs, theirs in book.parts("inference_seconds"):

@@ -9,7 +9,7 @@ from experiments.measures import ACCURACY, BACKWARD_TRANSFER, SECONDS
 from experiments.run import Run
 from experiments.tables.published import cell, figures
 from experiments.tables.rows import benchmark, first_rows, in_order, name, place
-from experiments.tables.sections import Book, Runs, section
+from experiments.tables.sections import MeasuredRuns, Runs, section
 from experiments.tables.table import Table, known
 
 _SIZES = (200, 500, 2000)
@@ -21,7 +21,7 @@ _LIST_HEADER = ["dataset", "buffer", "method", "ours %", "paper %", "our BWT", "
 @section("headline", "Headline",
          "Mean ± sd over the seeds; the best of each column in bold, joint training aside.",
          place=0)
-def headline(book: Book) -> Iterator[Table]:
+def headline(book: MeasuredRuns) -> Iterator[Table]:
     """Accuracy of the methods that people ask for first; what was reduced alike stands apart."""
     for ending, runs, theirs in book.parts("accuracy"):
         measured = [key for key in runs if key[1] in (0, *_SIZES)

@@ -9,7 +9,7 @@ from experiments.run import BROKEN, Run, printable
 from experiments.tables import cost, headline, paper, search
 from experiments.tables.headline import all_settings
 from experiments.tables.published import SOURCES
-from experiments.tables.sections import Book, Section, sections
+from experiments.tables.sections import MeasuredRuns, Section, sections
 from experiments.tables.table import Table
 
 OWN = (cost, headline, paper, search)  # imported for the sections that they register
@@ -21,7 +21,7 @@ def all_sections() -> dict[str, Section]:
     return sections()
 
 
-def pages(book: Book, wanted: Iterable[str]) -> str:
+def pages(book: MeasuredRuns, wanted: Iterable[str]) -> str:
     """The sections as one Markdown text."""
     known = all_sections()
     sources = ", ".join(f"`{source}`" for source in SOURCES)
@@ -38,7 +38,7 @@ def pages(book: Book, wanted: Iterable[str]) -> str:
     return "\n".join(parts)
 
 
-def built(section: Section, book: Book) -> list[Table]:
+def built(section: Section, book: MeasuredRuns) -> list[Table]:
     """A section's tables; a run whose summary has another form than documented is left out."""
     try:
         return list(section.build(book))
@@ -49,7 +49,7 @@ def built(section: Section, book: Book) -> list[Table]:
                      "uncertainty has another form than documented."
                      for run in book.runs if id(run) in broken]
     try:
-        return list(section.build(Book.of(whole)))
+        return list(section.build(MeasuredRuns.of(whole)))
     except BROKEN as error:
         book.remarks.append(f"{section.title}: left out; its runs do not go together "
                             f"({type(error).__name__}).")
@@ -58,7 +58,7 @@ def built(section: Section, book: Book) -> list[Table]:
 
 def _breaks(section: Section, run: Run) -> bool:
     try:
-        list(section.build(Book.of([run])))
+        list(section.build(MeasuredRuns.of([run])))
     except BROKEN:
         return True
     return False
@@ -66,7 +66,7 @@ def _breaks(section: Section, run: Run) -> bool:
 
 def documents(runs: list[Run]) -> dict[Path, str]:
     """The project's pages as these runs make them: file -> its whole text."""
-    book, known = Book.of(runs), all_sections()
+    book, known = MeasuredRuns.of(runs), all_sections()
     first = "\n".join(map(str, known["headline"].build(book))).strip()
     place = ROOT / "docs" / "results.md"
     text = place.read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from experiments.measures import ACCURACY, BACKWARD_TRANSFER, Measure, measure
 from experiments.run import Run
 from experiments.tables.published import cell
 from experiments.tables.rows import benchmark, in_order, is_ablation, name, place
-from experiments.tables.sections import Book, Runs, section
+from experiments.tables.sections import MeasuredRuns, Runs, section
 from experiments.tables.table import Table, known
 
 _FEW = (5, 10)  # buffer sizes of few-shot replay
@@ -55,13 +55,13 @@ def _of_main_table(key: Key) -> bool:
 
 
 @section("main", "Main results", place=10)
-def main_results(book: Book) -> Iterator[Table]:
+def main_results(book: MeasuredRuns) -> Iterator[Table]:
     """Table 1: classification accuracy."""
     return by_method(book.parts("accuracy"), ACCURACY, "Accuracy, %", _of_main_table)
 
 
 @section("bwt", "Backward transfer", place=20)
-def backward_transfer(book: Book) -> Iterator[Table]:
+def backward_transfer(book: MeasuredRuns) -> Iterator[Table]:
     """Appendix: backward transfer."""
     return by_method(book.parts("backward_transfer"), BACKWARD_TRANSFER, "Backward transfer",
                      _of_main_table)
@@ -72,7 +72,7 @@ def backward_transfer(book: Book) -> Iterator[Table]:
          "stand beside its figures.",
          (("ECE", "ece"), ("ACE by class", "ace_classwise"),
           ("ACE of the answer", "ace_top_equal_mass")), place=30)
-def calibration(book: Book) -> Iterator[Table]:
+def calibration(book: MeasuredRuns) -> Iterator[Table]:
     """Table 2: expected and adaptive calibration error.
 
     The paper gives no formula of its ACE, so two readings of ours stand beside it.
@@ -96,7 +96,7 @@ def calibration(book: Book) -> Iterator[Table]:
 
 
 @section("few-shot", "Few-shot replay", place=40)
-def few_shot(book: Book) -> Iterator[Table]:
+def few_shot(book: MeasuredRuns) -> Iterator[Table]:
     """Table 4: replay from 5 and 10 samples."""
     for ending, runs, theirs in book.parts("few_shot"):
         for dataset, keys in keys_by_dataset(runs, theirs, lambda key: key[1] in _FEW).items():

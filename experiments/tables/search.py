@@ -11,7 +11,7 @@ from experiments.run import Run
 from experiments.sweeps.specification import Folders, RunSpec, check
 from experiments.tables.paper import ours
 from experiments.tables.rows import benchmark, in_order
-from experiments.tables.sections import Book, section
+from experiments.tables.sections import MeasuredRuns, section
 from experiments.tables.table import Table, known
 
 _HEADER = ["argument", "value", "validation % (seeds)"]
@@ -21,7 +21,7 @@ Place = tuple[str, str, int, tuple[tuple[str, str], ...]]
 
 @section("search", "Search of hyperparameters", "Runs of `./run_all.sh tables --validation`: each "
          "argument by itself, the rest as published; the best value in bold.", place=90)
-def search(book: Book) -> Iterator[Table]:
+def search(book: MeasuredRuns) -> Iterator[Table]:
     """One table per method and benchmark: every value of every argument that was tried."""
     places: dict[Place, list[Run]] = {}
     for run in book.searched:

@@ -12,7 +12,7 @@ Runs = dict[Key, list[Run]]
 
 
 @dataclass
-class Book:
+class MeasuredRuns:
     """All runs by protocol.
 
     Args:
@@ -28,7 +28,7 @@ class Book:
     remarks: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, runs: list[Run]) -> "Book":
+    def of(cls, runs: list[Run]) -> "MeasuredRuns":
         """Sort runs by protocol; the full one is always there, measured or not."""
         runs = [run for run in runs if not evaluates_only(run)]
         searched = [run for run in runs if "validation" in changed_settings(run)]
@@ -45,7 +45,7 @@ class Book:
                 ("", runs, published.figures(kind))
 
 
-Builder = Callable[[Book], Iterator[Table]]
+Builder = Callable[[MeasuredRuns], Iterator[Table]]
 
 
 @dataclass(frozen=True)

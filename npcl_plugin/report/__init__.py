@@ -10,11 +10,11 @@ from experiments.sweeps import estimate
 from experiments.tables import published
 from experiments.tables.cost import cost
 from experiments.tables.rows import Row, add_rows
+from npcl_plugin import MODELS
 from npcl_plugin.uncertainty.definitions import DEFINITIONS
 from npcl_plugin.uncertainty.measures import MEASURES
 
 PAPER = Path(__file__).parent / "paper.json"
-_FAMILY = ("npcl", "npcl-plus", "st-npcl", "anp", "np")
 _VARIANTS = {
     ("npcl", "joint=1"): "joint_npcl", ("npcl", "joint=1 multitask=1"): "multitask_npcl",
     ("np", "joint=1"): "joint_np", ("anp", "joint=1"): "joint_anp",
@@ -64,7 +64,8 @@ def register() -> None:
              Row("no_alpha", "NPCL, α = 0 (ours)", ablation=True),
              Row("no_beta", "NPCL, β = 0 (ours)", ablation=True),
              Row("npcl", first=True), Row("npcl_plus", first=True), after="derpp")
-    estimate.COSTS.update(dict.fromkeys(_FAMILY, _relative_cost))
+    family = (name.replace("_", "-") for name in MODELS)
+    estimate.COSTS.update(dict.fromkeys(family, _relative_cost))
 
 
 def _relative_cost(backbone: str) -> float:

@@ -12,21 +12,21 @@ from experiments.tables.cost import constant, cost, count
 from experiments.tables.paper import by_method
 from experiments.tables.published import cell
 from experiments.tables.rows import benchmark, name
-from experiments.tables.sections import Book, Runs, section
+from experiments.tables.sections import MeasuredRuns, Runs, section
 from experiments.tables.table import Table
 from experiments.words import counted
 
 _OBJECTIVES = ("none", "global", "task", "no_alpha", "no_beta")
 
 
-def _measured(book: Book, variants: Iterable[str]) -> set[tuple[str, int]]:
+def _measured(book: MeasuredRuns, variants: Iterable[str]) -> set[tuple[str, int]]:
     """(dataset, buffer size) of every run of these variants."""
     wanted = set(variants)
     return {key[:2] for runs in book.measured.values() for key in runs if key[2] in wanted}
 
 
 @section("objectives", "Learning objectives", place=35)
-def objectives(book: Book) -> Iterator[Table]:
+def objectives(book: MeasuredRuns) -> Iterator[Table]:
     """Table 3: accuracy with each learning objective. `npcl` is the row with both."""
     theirs = {dataset: {size: {("npcl" if row == "both" else row): value
                                for row, value in rows.items()} for size, rows in sizes.items()}
@@ -39,7 +39,7 @@ def objectives(book: Book) -> Iterator[Table]:
 
 
 @section("noisy-context", "Noisy context", place=42)
-def noisy_context(book: Book) -> Iterator[Table]:
+def noisy_context(book: MeasuredRuns) -> Iterator[Table]:
     """Appendix: the importance of correct context."""
     measured = _measured(book, ["noisy"])
     return by_method(book.parts("noisy_context"), ACCURACY, "Accuracy with noisy context, %",
@@ -47,7 +47,7 @@ def noisy_context(book: Book) -> Iterator[Table]:
 
 
 @section("storage", "Storage", place=44)
-def storage(book: Book) -> Iterator[Table]:
+def storage(book: MeasuredRuns) -> Iterator[Table]:
     """Appendix: numbers stored besides images and labels, against DER."""
     for ending, runs, theirs in book.parts("storage"):
         sizes = {(d, int(size)) for d, found in theirs.items() for size in found}
@@ -71,7 +71,7 @@ def storage(book: Book) -> Iterator[Table]:
 @section("novelty", "Novel data", "Mean variance over the draws of softmax (δ) and entropy (H), on "
          "test data of the tasks so far and on data of another kind. Means over the seeds.",
          (("δ", "variance_softmax"), ("H", "variance_entropy")), place=62)
-def novelty(book: Book) -> Iterator[Table]:
+def novelty(book: MeasuredRuns) -> Iterator[Table]:
     """Tables 5 and 10: variances over draws on known and on novel data, after each task."""
     columns = (("mean_id", "variance_softmax", "id_softmax"),
                ("mean_ood", "variance_softmax", "ood_softmax"),
@@ -124,7 +124,7 @@ def _mean(values: Iterable[float | None], digits: int, factor: float = 1) -> str
 @section("confidence", "Confidence", "Prediction interval widths and accuracies by the paired "
          "t-test's verdict, under the true head. The paper's is one run.", (("PIW", "piw"),),
          place=64)
-def confidence(book: Book) -> Iterator[Table]:
+def confidence(book: MeasuredRuns) -> Iterator[Table]:
     """Tables 6 and 11: interval widths and the t-test, class by class, under the true head."""
     names = ("accuracy", "piw_correct", "piw_incorrect", "accuracy_rejected",
              "accuracy_not_rejected")
@@ -154,7 +154,7 @@ def confidence(book: Book) -> Iterator[Table]:
 
 @section("draws", "Monte-Carlo samples", "The paper shows a heat map without figures and names (M "
          "= 1, N = 50) and (M = 10, N = 20) as favourable.", place=66)
-def monte_carlo(book: Book) -> Iterator[Table]:
+def monte_carlo(book: MeasuredRuns) -> Iterator[Table]:
     """Figure: accuracy by the numbers of draws N (global) and M (task), at inference."""
     for ending, runs, _ in book.parts("monte_carlo"):
         for key, group in sorted(runs.items()):
@@ -172,7 +172,7 @@ def monte_carlo(book: Book) -> Iterator[Table]:
 
 @section("context", "Context size", "The paper shows curves without figures: accuracy grows with "
          "the context.", place=68)
-def context_size(book: Book) -> Iterator[Table]:
+def context_size(book: MeasuredRuns) -> Iterator[Table]:
     """Figure: accuracy and uncertainty by the size of the context at inference."""
     for ending, runs, _ in book.parts("context_size"):
         rows = []

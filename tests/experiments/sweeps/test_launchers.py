@@ -27,7 +27,7 @@ from sweep_process import (
 from engine.errors import UsageError
 from experiments.sweeps import slurm as on_slurm
 from experiments.sweeps.display import Display
-from experiments.sweeps.execution import Care
+from experiments.sweeps.execution import RunPolicy
 from experiments.sweeps.ray import check_reachable
 from experiments.sweeps.specification import Folders, RunSpec
 
@@ -106,7 +106,7 @@ def fake_slurm(tmp_path, monkeypatch):
 def slurm_launcher(jobs=8, **given):
     options = {"gpus": 0, "mem": None, "partition": None, "time": 60, "cpus": 1, "detach": False,
                "cluster": "slurm", **given}
-    return on_slurm.SlurmLauncher(jobs, SimpleNamespace(**options), Care())
+    return on_slurm.SlurmLauncher(jobs, SimpleNamespace(**options), RunPolicy())
 
 
 def specs_in(folder, count):

@@ -18,8 +18,8 @@ from experiments.sweeps.claims import Claim
 from experiments.sweeps.display import Display, duration, ending_line, running_line
 from experiments.sweeps.estimate import estimate, expected_time, measured_runs
 from experiments.sweeps.execution import (
-    Care,
     Outcome,
+    RunPolicy,
     done_before,
     forget_checkpoints,
     look_up,
@@ -225,10 +225,10 @@ def test_run_that_outlived_its_sweep_is_cleared_up_by_the_next(keep, spec):
     for path in (note, checkpoint):
         path.parent.mkdir(parents=True)
         path.touch()
-    assert done_before(spec, Care(keep_checkpoints=keep)).state == "finished"
+    assert done_before(spec, RunPolicy(keep_checkpoints=keep)).state == "finished"
     assert checkpoint.exists() == keep and not note.exists()
     checkpoint.touch()
-    done_before(spec, Care())
+    done_before(spec, RunPolicy())
     assert checkpoint.exists(), "without a note it is none of ours"
 
 

@@ -13,7 +13,7 @@ from experiments.tables.page import all_sections, documents, pages
 from experiments.tables.paper import main_results
 from experiments.tables.published import cell
 from experiments.tables.search import search
-from experiments.tables.sections import Book
+from experiments.tables.sections import MeasuredRuns
 from npcl_plugin.report import PAPER
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -155,7 +155,7 @@ def text(tmp_path_factory):
              record("npcl", "seq-mnist", 200, settings={"joint": 1}, value=90.0),
              record("er", "seq-mnist", 5, value=30.0, uncertainty=known())]
     (folder / "some.json").write_text(json.dumps(runs))
-    return pages(Book.of(read_records(folder)), all_sections())
+    return pages(MeasuredRuns.of(read_records(folder)), all_sections())
 
 
 def test_main_table_has_ours_the_papers_and_empty_cells(text):
@@ -174,7 +174,7 @@ def test_headline_sets_methods_against_benchmarks_and_marks_the_best():
              run("npcl", settings={"alpha": 0}, value=98.0),
              run("er", "seq-cifar10", settings={"n_epochs": 1}, value=30.0),
              run("npcl", "seq-cifar10", settings={"n_epochs": 1, "n_global": 5}, value=20.0)]
-    full, reduced = map(str, headline(Book.of(runs)))
+    full, reduced = map(str, headline(MeasuredRuns.of(runs)))
     assert cells(full, "method") == ["method", "P-MNIST 200", "paper", "P-MNIST 500", "paper"]
     assert cells(full, "er") == ["er", "**72.00 ± 2.83**", "72.37 ± 0.87", "60.00", "80.60 ± 0.86"]
     assert cells(full, "npcl")[1:4] == ["", "83.11 ± 0.90", "**75.00**"]
@@ -193,7 +193,7 @@ def test_search_marks_the_best_value_and_shares_the_published_run():
     runs = [tried(80.0, alpha=0.1), tried(82.0, seed=1, alpha="0.10"), tried(85.0, alpha=0.4),
             tried(70.0, alpha=0), tried(60.0, n_global=5), run("npcl", value=99.0),
             tried(50.0, lr_milestones="3 4"), tried(40.0, lr=0.1, beta=0)]
-    book = Book.of(runs)
+    book = MeasuredRuns.of(runs)
     assert not any("validation" in ending for ending, _, _ in book.parts("accuracy"))
     (table,) = search(book)
     assert table.title == "npcl on P-MNIST, buffer 200, validation 10 % of the training data"
@@ -252,7 +252,7 @@ def test_other_tables_are_filled_from_records(text):
 
 
 def test_nothing_measured_leaves_the_papers_figures(tmp_path):
-    tables = list(main_results(Book.of(read_records(tmp_path))))
+    tables = list(main_results(MeasuredRuns.of(read_records(tmp_path))))
     assert len(tables) == 5 and all(row[2] == "" and row[3] for t in tables for row in t.rows)
 
 
