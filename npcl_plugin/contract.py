@@ -82,6 +82,11 @@ def resolver() -> ModuleType:
     return harness_file("engine.settings")
 
 
+def keeps_only_buffer(model: Any) -> bool:
+    """Whether a method says that its buffer is all it keeps of the past; upstream's say nothing."""
+    return bool(getattr(model, "KEEPS_ONLY_BUFFER", False))
+
+
 def evaluation_mode(net: Any) -> AbstractContextManager[None]:
     """Every module in evaluation mode and no gradients for a while; afterwards as it was."""
     mode: AbstractContextManager[None] = harness_file("utils.evaluate").evaluation_mode(net)

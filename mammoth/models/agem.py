@@ -19,6 +19,7 @@ class AGem(RehearsalModel):
 
     NAME = "agem"
     COMPATIBILITY = ["class-il", "domain-il", "task-il"]
+    KEEPS_ONLY_BUFFER = True
 
     def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
                 epoch: int | None = None) -> float:

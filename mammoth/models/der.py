@@ -16,6 +16,7 @@ class Der(RehearsalModel):
 
     NAME = "der"
     COMPATIBILITY = ["class-il", "domain-il", "task-il", "general-continual"]
+    KEEPS_ONLY_BUFFER = True
 
     @staticmethod
     def get_parser(parser: ArgumentParser) -> ArgumentParser:

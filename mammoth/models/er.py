@@ -12,6 +12,7 @@ class Er(RehearsalModel):
 
     NAME = "er"
     COMPATIBILITY = ["class-il", "domain-il", "task-il", "general-continual"]
+    KEEPS_ONLY_BUFFER = True
 
     def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
                 epoch: int | None = None) -> float:

@@ -49,6 +49,7 @@ class ErACE(RehearsalModel):
 
     NAME = "er_ace"
     COMPATIBILITY = ["class-il", "task-il"]
+    KEEPS_ONLY_BUFFER = True
     seen: torch.Tensor  # (C,) whether there were samples of the class
 
     @staticmethod

@@ -19,6 +19,7 @@ class Joint(ContinualModel):
 
     NAME = "joint"
     COMPATIBILITY = ["class-il", "domain-il", "task-il"]
+    KEEPS_ONLY_BUFFER = True
     LEARNS_EACH_TASK = False
 
     def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,

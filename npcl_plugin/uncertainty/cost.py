@@ -4,6 +4,7 @@ Times are CPU seconds of this process, which other work on the machine does not 
 one includes encoding the context once. Where settings of one model are compared the images'
 features are computed and timed once, and that time is part of each figure.
 """
+import math
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from npcl_plugin.contract import keeps_only_buffer
 from npcl_plugin.inference import answer as combine
 from npcl_plugin.plan import Draws
 from npcl_plugin.uncertainty.np_context import head_count
@@ -20,7 +22,6 @@ CONTEXT_SHARES = (0.0, 0.025, 0.125, 0.25, 0.5, 1.0)
 N_DRAWS = (1, 5, 10, 20, 50)
 M_DRAWS = (1, 5, 10)
 _LARGEST = 2 ** 24
-_NOTHING_BUT_SAMPLES = {"er", "er_ace", "sgd", "joint", "agem", "agem_r", "gss", "hal"}
 
 
 class Targets(NamedTuple):
@@ -34,22 +35,28 @@ class Targets(NamedTuple):
 def storage(model: Any, rows: int, n_classes: int) -> dict[str, float | None]:
     """Numbers stored besides images and labels, beside DER's (paper, section 5.2).
 
-    The NP family: 2 |o| a task, 2 |o| globally, a task label for each row of the buffer; DER: K
-    logits a row.
+    DER: K logits per row of the buffer. The NP family: 2 |o| per task, 2 |o| globally, a task label
+    per row, and with --dark_replay K logits per row too. Of a method that keeps other things
+    nothing is known.
 
     Args:
         rows: size of the buffer.
     """
     der = rows * n_classes
     own: int | None = None
+    if is_np(model) or keeps_only_buffer(model):
+        own = rows * numbers_per_row(getattr(model, "buffer", None))
     if is_np(model):
-        own = model.net.memory.numbers() + rows
-    elif model.NAME in ("der", "derpp"):
-        own = der
-    elif model.NAME in _NOTHING_BUT_SAMPLES:
-        own = 0
+        own += model.net.memory.numbers()
     gain = None if own is None or not der else 100 * (1 - own / der)
     return {"stored": own, "der": der, "gain_percent": gain}
+
+
+def numbers_per_row(buffer: Any) -> int:
+    """Numbers that each row of a buffer in use holds besides its image and its label."""
+    columns = [getattr(buffer, name) for name in getattr(buffer, "used_attributes", ())
+               if name not in ("examples", "labels")]
+    return sum(math.prod(column.shape[1:]) for column in columns)
 
 
 def cpu_seconds(function: Callable[[], Any]) -> tuple[Any, float]:

@@ -43,6 +43,10 @@ class ContinualModel(nn.Module):
     # Arguments that only concern how a trained model answers: evaluation may change them.
     INFERENCE_ARGUMENTS: tuple[str, ...] = ()
     LEARNS_EACH_TASK = True  # False for bounds that train at the end: transfer means nothing then
+    # True: of the past it keeps the rows of its buffer (if any) and nothing else besides images
+    # and labels, so that its storage can be counted; False where old networks, importances,
+    # statistics or scores are kept too.
+    KEEPS_ONLY_BUFFER = False
 
     @staticmethod
     def get_parser(parser: ArgumentParser) -> ArgumentParser:

@@ -235,6 +235,16 @@ def test_buffer_never_exceeds_its_size(words, whole):
     assert len(whole.model.buffer.examples) <= BUFFER_SIZE
 
 
+def test_method_that_says_so_keeps_nothing_besides_its_buffer(whole):
+    if not whole.model.KEEPS_ONLY_BUFFER:
+        pytest.skip("this method does not say so")
+    state = capture(whole.model)
+    assert state["stateful"].keys() <= {"buffer"}
+    kept = [name for part in ("weights", "plain") for name, value in state[part].items()
+            if torch.is_tensor(value) and value.is_floating_point()]
+    assert all(name.startswith("net.") for name in kept)
+
+
 def test_evaluation_leaves_the_model_unchanged(half):
     before = deepcopy(capture(half.model))  # captured weights are the live tensors
     flags = [module.training for module in half.model.modules()]

@@ -12,10 +12,12 @@ from runs import experiment, run_main
 from engine.errors import UsageError
 from engine.run_folder import finished_result
 from main import _find_checkpoint, initialize, parse_args
+from models import REGISTRY
 from npcl_plugin.uncertainty import cost
 from npcl_plugin.uncertainty.__main__ import main as measure_again
 from npcl_plugin.uncertainty.files import load_arrays
 from npcl_plugin.uncertainty.printing import table
+from utils.buffer import Buffer
 from utils.training import Experiment, Interrupted
 
 SMALL = ("--buffer_size", 40, "--n_epochs", 1, "--stop_after", 3, "--seed", 5)
@@ -159,20 +161,45 @@ def test_costs_are_those_of_the_models_own_answers(runs):
     assert min(found["context"]["seconds"]) > 0 and found["draws"]["seconds"].min() > 0
 
 
+def used_buffer(**columns):
+    """A buffer that holds one image of 4 pixels with a label and these columns."""
+    buffer = Buffer(1)
+    buffer.add_data(examples=torch.zeros(1, 4), labels=torch.zeros(1), **columns)
+    return buffer
+
+
 @pytest.mark.parametrize(("rows", "classes", "heads", "size", "stored", "gain"), [
     (200, 10, 5, 256, 3272, -63.6), (500, 10, 20, 32, 1844, 63.12)])
 def test_storage_is_the_papers(rows, classes, heads, size, stored, gain):
     net = network("npcl", n_tasks=heads, n_classes=classes, latent_size=size)
-    model = SimpleNamespace(predict=None, predictor=None, net=net)
+    model = SimpleNamespace(predict=None, predictor=None, net=net,
+                            buffer=used_buffer(task_labels=torch.zeros(1)))
     found = cost.storage(model, rows, classes)
     assert found == {"stored": stored, "der": rows * classes, "gain_percent": pytest.approx(gain)}
 
 
+@pytest.mark.parametrize("name, per_row", [("npcl", 1), ("npcl_plus", 1 + 10)])
+def test_storage_counts_what_the_buffer_really_holds(name, per_row, tmp_path):
+    done = experiment(tmp_path, "--model", name, "--dataset", "seq-digits", "--buffer_size", 40,
+                      "--debug_mode", 1, "--n_epochs", 1, "--stop_after", 1, "--latent_size", 16)
+    done.run()
+    found = cost.storage(done.model, 40, 10)
+    assert found["stored"] == done.model.net.memory.numbers() + 40 * per_row
+
+
 def test_storage_of_other_methods():
-    der = cost.storage(SimpleNamespace(NAME="derpp"), 100, 10)
-    assert der == {"stored": 1000, "der": 1000, "gain_percent": 0.0}
-    assert cost.storage(SimpleNamespace(NAME="fdr"), 100, 10)["stored"] is None
-    assert cost.storage(SimpleNamespace(NAME="sgd"), 0, 10)["gain_percent"] is None
+    logits = used_buffer(logits=torch.zeros(1, 10))
+    derpp, er, sgd, fdr = (REGISTRY[name] for name in ("derpp", "er", "sgd", "fdr"))
+
+    def stored(method, rows, buffer):
+        says = SimpleNamespace(KEEPS_ONLY_BUFFER=method.KEEPS_ONLY_BUFFER, buffer=buffer)
+        return cost.storage(says, rows, 10)
+
+    assert stored(derpp, 100, logits) == {"stored": 1000, "der": 1000, "gain_percent": 0.0}
+    assert stored(er, 100, used_buffer())["stored"] == 0
+    assert stored(fdr, 100, logits)["stored"] is None
+    assert stored(sgd, 0, None) == {"stored": 0, "der": 0, "gain_percent": None}
+    assert cost.storage(SimpleNamespace(NAME="upstream's"), 100, 10)["stored"] is None
 
 
 @pytest.mark.parametrize("model", ["icarl", "lwf_mc", "sgd", "joint"])
