@@ -8,6 +8,7 @@ import contextlib
 import importlib
 import multiprocessing
 import os
+import select
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 _CONTEXT = multiprocessing.get_context("forkserver")
+_FORKER_DIED = 255  # what multiprocessing says of a process whose forking process is gone
 _SPECIAL = (signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -50,9 +52,14 @@ class WarmRun:
     def __init__(self, words: list[str], log: Path, environment: Mapping[str, str],
                  lock: int) -> None:
         prepare()
+        self._end, alive = os.pipe()  # the run holds `alive` open; nobody else does
         self._process = _CONTEXT.Process(
-            target=_run, args=(words, str(log), dict(environment), _Descriptor(lock)))
-        self._process.start()
+            target=_run,
+            args=(words, str(log), dict(environment), _Descriptor(lock), _Descriptor(alive)))
+        try:
+            self._process.start()
+        finally:
+            os.close(alive)
 
     @property
     def pid(self) -> int:
@@ -61,8 +68,18 @@ class WarmRun:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """None while it goes on, then its exit code; minus the signal that ended it."""
-        return self._process.exitcode
+        """None while it goes on, then its exit code; minus the signal that ended it.
+
+        A run outlives the process that it was forked from. Its exit code is lost then, so that it
+        counts as killed; whether it was finished, its result says.
+        """
+        code = self._process.exitcode
+        if code == _FORKER_DIED:
+            return -signal.SIGKILL if select.select([self._end], [], [], 0)[0] else None
+        return code
+
+    def __del__(self) -> None:
+        os.close(self._end)
 
     def send_signal(self, number: int) -> None:
         """Send a signal to the run, if it is still there."""
@@ -83,8 +100,9 @@ class _Descriptor:
         self._number = sent.detach()
 
 
-def _run(words: list[str], log: str, environment: Mapping[str, str], lock: _Descriptor) -> None:
-    """What the new process does; `lock` stays open until it ends."""
+def _run(words: list[str], log: str, environment: Mapping[str, str],
+         *held: _Descriptor) -> None:
+    """What the new process does; `held` stays open until it ends."""
     os.setsid()  # Ctrl-C must reach the sweep alone: a run takes a second signal for haste
     for number in _SPECIAL:
         signal.signal(number, signal.SIG_IGN)

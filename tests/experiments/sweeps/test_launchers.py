@@ -207,15 +207,19 @@ def test_ray_cluster_of_two_nodes_runs_the_grid(tmp_path):
     assert len(notes) == 2
 
 
+def parent(pid):
+    return int(subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True,
+                              text=True).stdout)
+
+
 @pytest.mark.slow
-def test_ray_worker_that_dies_costs_nothing(undisturbed, tmp_path):
+@pytest.mark.parametrize("dies", ["forking process", "worker"])
+def test_ray_process_that_dies_costs_nothing(dies, undisturbed, tmp_path):
     pytest.importorskip("ray")
     process = begin(write_grid(tmp_path, **LONG), tmp_path, "--launcher", "ray", "--jobs", "1")
     wait_for(lambda: any(note["task"] > 0 for note in progress(tmp_path).values()))
-    run = next(iter(workers(tmp_path).values()))
-    worker = int(subprocess.run(["ps", "-o", "ppid=", "-p", str(run)], capture_output=True,
-                                text=True).stdout)
-    kill(worker)
+    forking = parent(next(iter(workers(tmp_path).values())))
+    kill(forking if dies == "forking process" else parent(forking))
     stdout, stderr = process.communicate(timeout=900)
     assert process.returncode == 0, stderr
     assert "1 of 1 runs finished" in stdout and numbers(tmp_path) == undisturbed

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing import forkserver
 
 import pytest
 import torch
@@ -95,9 +96,19 @@ def test_a_run_holds_its_lock_when_the_sweep_lets_go(tmp_path, start):
     os.close(other)
 
 
-def test_usr1_does_not_end_the_forking_process(tmp_path, start):
-    from multiprocessing import forkserver
-
+def to_forking_process(number):
     warm.prepare()
-    os.kill(forkserver._forkserver._forkserver_pid, signal.SIGUSR1)
+    os.kill(forkserver._forkserver._forkserver_pid, number)
+
+
+def test_usr1_does_not_end_the_forking_process(tmp_path, start):
+    to_forking_process(signal.SIGUSR1)
     assert finish(start(words(tmp_path, "er"))) == 0
+
+
+def test_a_run_outlives_the_forking_process(tmp_path, start):
+    run = start(words(tmp_path / "orphan", "er"))
+    to_forking_process(signal.SIGKILL)
+    assert finish(run) == -signal.SIGKILL, "its own exit code is lost with its parent"
+    assert list(tmp_path.glob("orphan/results/runs/*/*/*/result.json")), "but it went on to its end"
+    assert finish(start(words(tmp_path / "next", "er"), "next")) == 0
