@@ -1,15 +1,19 @@
-"""Runs as compact records: what tables need of a run, without histograms, maps and curves."""
+"""Runs as compact records: what tables need of a run, without histograms, maps and curves.
+
+Files of them are read and written here.
+"""
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from engine.bounded import Unreadable, read_json
 from engine.errors import UsageError
 from engine.files import atomic_write
 from engine.identity import experiment_settings
 from experiments.command_line import portable
 from experiments.identity import changed_settings
-from experiments.run import Damaged, Run, read_entries, run_of_record
+from experiments.run import Damaged, LeftOut, Run, printable, run_of_record
 
 # What records keep of an uncertainty summary: section -> its entries (None: all of it).
 KEPT: dict[str, tuple[str, ...] | None] = {
@@ -18,7 +22,42 @@ KEPT: dict[str, tuple[str, ...] | None] = {
     "cost": None,
     "transfer": ("mean_accuracy", "mean_entropy", "pearson", "pearson_p"),
 }
+_LARGEST = 64 << 20  # bytes of a file of records
 _VERSIONS = ("python", "torch", "threads", "cores")
+
+
+def read_entries(path: Path) -> list[Any]:
+    """The entries of a compact file as they stand there.
+
+    Raises:
+        UsageError: the file is missing or is no list.
+    """
+    try:
+        entries = read_json(path, _LARGEST)
+    except (FileNotFoundError, Unreadable) as error:
+        words = "" if isinstance(error, FileNotFoundError) else f" (it {error})"
+        raise UsageError(f"{printable(path)} is missing or damaged{words}; make it with "
+                         "utils/collect.py, or take it from the repository.") from error
+    if not isinstance(entries, list):
+        raise UsageError(f"{printable(path)} is no list of records; make it with "
+                         "utils/collect.py.")
+    return entries
+
+
+def read_compact(path: Path) -> tuple[list[Run], list[LeftOut]]:
+    """The runs of a compact file, and the entries that cannot be used.
+
+    Raises:
+        UsageError: the file is missing or is no list.
+    """
+    runs, left_out = [], []
+    for i, entry in enumerate(read_entries(path)):
+        try:
+            runs.append(run_of_record(entry))
+            runs[-1].name = f"{path.name}, record {i + 1}"
+        except Damaged as error:
+            left_out.append(LeftOut(f"{path.name}, record {i + 1}", str(error)))
+    return runs, left_out
 
 
 def record_of(run: Run) -> dict[str, Any]:

@@ -6,9 +6,8 @@ than documented is a `Damaged` with one phrase that says why; records of older c
 `lacks` says what they do not have.
 """
 import math
-import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -18,15 +17,11 @@ from engine.errors import UsageError
 from experiments.command_line import from_words
 from experiments.words import counted
 
-MARKS = ("args.json", "metrics.jsonl", "result.json")
 SUMMARY_FORMAT = 1
 SUMMARY_MAKERS: list[str] = []  # commands that make a summary anew; plugins add theirs
 _MEGABYTE = 1 << 20
 _LIMITS = {"result.json": 8, "args.json": 1, "summary.json": 32, "metrics.jsonl": 32}
-_COMPACT_LIMIT = 64
 _MOST_TASKS = 1000
-_MOST_FOLDERS = 200_000
-_DEEPEST = 16
 _LONGEST_NAME = 300
 _COUNTS = {"seed": 2 ** 64, "buffer_size": 10 ** 12, "n_parameters": 10 ** 15}
 
@@ -126,9 +121,6 @@ def printable(text: object) -> str:
     """Text for a terminal or a page: one line, no control characters, no broken Unicode."""
     whole = str(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return "".join(c if c.isprintable() else "\ufffd" for c in whole)
-
-
-# From a folder -----------------------------------------------------------------------------------
 
 
 def read_run(folder: Path, name: str = "") -> Run:
@@ -232,52 +224,7 @@ def _mapping(path: Path) -> dict[str, Any]:
     return value
 
 
-def find_runs(root: Path) -> tuple[list[Run], list[LeftOut]]:
-    """All runs below a folder, and the run folders that cannot be shown.
-
-    Raises:
-        UsageError: there are too many folders to look at.
-    """
-    runs, left_out = [], []
-    for folder in sorted(_run_folders(root)):
-        name = folder.relative_to(root).as_posix()
-        name = folder.resolve().name if name == "." else name
-        try:
-            runs.append(read_run(folder, printable(name)))
-        except Damaged as error:
-            left_out.append(LeftOut(printable(name), str(error), _command_of(folder)))
-    return runs, left_out
-
-
-def _run_folders(root: Path) -> Iterator[Path]:
-    """Folders that hold a file of a run; linked folders are entered once."""
-    waiting, seen, looked = [(Path(root), 0)], set(), 0
-    while waiting:
-        folder, depth = waiting.pop()
-        try:
-            about = folder.stat()
-            entries = [] if (about.st_dev, about.st_ino) in seen else list(os.scandir(folder))
-        except OSError:
-            continue
-        seen.add((about.st_dev, about.st_ino))
-        looked += 1
-        if looked > _MOST_FOLDERS:
-            raise UsageError(f"{printable(root)} has more than {_MOST_FOLDERS:,} folders; give the "
-                             "--results_path of the runs, or a part of it.")
-        if any(entry.name in MARKS for entry in entries):
-            yield folder
-        if depth < _DEEPEST:
-            waiting += [(folder / entry.name, depth + 1) for entry in entries if _is_folder(entry)]
-
-
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
-
-
-def _command_of(folder: Path) -> str:
+def command_of(folder: Path) -> str:
     """The command of a run that is left out, if that much can be read."""
     try:
         command = _mapping(folder / "args.json").get("command")
@@ -286,41 +233,12 @@ def _command_of(folder: Path) -> str:
     return command if isinstance(command, str) else ""
 
 
-# From a compact file -----------------------------------------------------------------------------
-
-
-def read_entries(path: Path) -> list[Any]:
-    """The entries of a compact file as they stand there.
-
-    Raises:
-        UsageError: the file is missing or is no list.
-    """
+def given_by(command: str) -> dict[str, Any]:
+    """The arguments that a recorded command gives; none of one that cannot be split."""
     try:
-        entries = read_json(path, _COMPACT_LIMIT * _MEGABYTE)
-    except (FileNotFoundError, Unreadable) as error:
-        words = "" if isinstance(error, FileNotFoundError) else f" (it {error})"
-        raise UsageError(f"{printable(path)} is missing or damaged{words}; make it with "
-                         "utils/collect.py, or take it from the repository.") from error
-    if not isinstance(entries, list):
-        raise UsageError(f"{printable(path)} is no list of records; make it with "
-                         "utils/collect.py.")
-    return entries
-
-
-def read_compact(path: Path) -> tuple[list[Run], list[LeftOut]]:
-    """The runs of a compact file, and the entries that cannot be used.
-
-    Raises:
-        UsageError: the file is missing or is no list.
-    """
-    runs, left_out = [], []
-    for i, entry in enumerate(read_entries(path)):
-        try:
-            runs.append(run_of_record(entry))
-            runs[-1].name = f"{path.name}, record {i + 1}"
-        except Damaged as error:
-            left_out.append(LeftOut(f"{path.name}, record {i + 1}", str(error)))
-    return runs, left_out
+        return from_words(shlex.split(command)[2:])
+    except (ValueError, UsageError):
+        return {}
 
 
 def run_of_record(entry: Any) -> Run:
@@ -356,17 +274,6 @@ def run_of_record(entry: Any) -> Run:
                                            ("n_parameters", "number of parameters"))
                  if not entry.get(name)]
     return run
-
-
-def given_by(command: str) -> dict[str, Any]:
-    """The arguments that a recorded command gives; none of one that cannot be split."""
-    try:
-        return from_words(shlex.split(command)[2:])
-    except (ValueError, UsageError):
-        return {}
-
-
-# Types -------------------------------------------------------------------------------------------
 
 
 def _percentage(value: Any) -> bool:

@@ -20,7 +20,8 @@ from engine.files import ensure_appendable
 from experiments.commands import command_parser, told
 from experiments.commands.tables import read_files
 from experiments.compact import record_of, write_records
-from experiments.run import Damaged, LeftOut, find_runs
+from experiments.run import Damaged, LeftOut
+from experiments.run_folders import find_runs
 from experiments.tables.headline import all_settings
 
 

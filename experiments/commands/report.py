@@ -17,7 +17,8 @@ from experiments.commands import command_parser, told
 from experiments.identity import Experiment, experiments_of
 from experiments.report.files import write_figures
 from experiments.report.page import page
-from experiments.run import LeftOut, Run, find_runs, printable
+from experiments.run import LeftOut, Run, printable
+from experiments.run_folders import find_runs
 from experiments.words import counted
 
 

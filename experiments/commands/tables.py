@@ -18,8 +18,9 @@ from pathlib import Path
 from engine.errors import UsageError
 from engine.files import atomic_write
 from experiments.commands import command_parser, told
+from experiments.compact import read_compact
 from experiments.paths import ROOT
-from experiments.run import Run, read_compact
+from experiments.run import Run
 from experiments.tables.page import all_sections, documents, pages
 from experiments.tables.sections import MeasuredRuns
 

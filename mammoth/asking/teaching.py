@@ -1,5 +1,4 @@
 """One more task from images that no benchmark brought."""
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,10 +7,10 @@ import torch
 from datasets.utils.images import ImageDataset
 from datasets.utils.loaders import TensorLoader
 from datasets.utils.wrapper import MammothDatasetWrapper
-from engine.errors import RunError, UsageError
+from engine.errors import UsageError
+from engine.training_step import take_step
 from utils.checkpoints import Position
 from utils.schedulers import get_scheduler
-from utils.training import non_finite_message
 
 
 def label_numbers(labels: Any, count: int, names: Sequence[str], first: int,
@@ -71,22 +70,10 @@ def teach(model: Any, benchmark: Any, data: ImageDataset, epochs: int | None,
         position.epoch, position.batch = epoch, 0
         model.meta_begin_epoch(epoch, benchmark)
         for batch in benchmark.train_loader:
-            _step(model, batch, position)
+            take_step(model, batch, position)
             if scheduler is not None and args.scheduler_mode == "iter":
                 scheduler.step()
         if scheduler is not None and args.scheduler_mode == "epoch":
             scheduler.step()
         model.meta_end_epoch(epoch, benchmark)
     model.meta_end_task(benchmark)
-
-
-def _step(model: Any, batch: Sequence[torch.Tensor], position: Position) -> None:
-    inputs, labels, images = (part.to(model.device) for part in batch[:3])
-    outcome = model.meta_observe(inputs, labels, images, epoch=position.epoch)
-    terms = outcome if isinstance(outcome, dict) else {"loss": outcome}
-    if not all(math.isfinite(value) for value in terms.values()
-               if isinstance(value, (int, float))):
-        raise RunError(non_finite_message(terms, position))
-    position.batch += 1
-
-

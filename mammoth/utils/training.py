@@ -1,5 +1,4 @@
 """The experiment: tasks one after the other, each trained, evaluated, recorded, saved."""
-import math
 import sys
 import time
 from argparse import Namespace
@@ -9,7 +8,7 @@ from typing import Any
 
 from engine.console import RunBar
 from engine.early_stopping import EarlyStopping
-from engine.errors import RunError, UsageError
+from engine.errors import UsageError
 from engine.extensions import Extensions
 from engine.files import clear_leftovers, ensure_appendable, ensure_writable
 from engine.identity import run_key
@@ -17,6 +16,7 @@ from engine.interrupts import Interrupted, StopRequest
 from engine.run_folder import RunFolder, peak_memory_mb, results_folder
 from engine.summary import close_run
 from engine.trackers import open_trackers
+from engine.training_step import ensure_finite_weights, nothing_to_train_on, take_step
 from utils.checkpoints import (
     Position,
     Progress,
@@ -267,20 +267,11 @@ class Experiment:
             self.scheduler.step()
 
     def _step(self, batch: Any, extra_names: Any) -> None:
-        model, position, device = self.model, self.progress.position, self.model.device
-        inputs, labels, not_aug = (batch[i].to(device) for i in range(3))
-        extra = {name: value.to(device) for name, value in zip(extra_names, batch[3:],
-                                                               strict=False)}
-        outcome = model.meta_observe(inputs, labels, not_aug, epoch=position.epoch, **extra)
-        terms = outcome if isinstance(outcome, dict) else {"loss": outcome}
-        if not all(math.isfinite(value) for value in terms.values()
-                   if isinstance(value, (int, float))):
-            raise RunError(non_finite_message(terms, position))
+        position = self.progress.position
+        terms = take_step(self.model, batch, position, extra_names)
         if self.scheduler is not None and self.args.scheduler_mode == "iter":
             self.scheduler.step()
-        position.batch += 1
-        position.steps += 1
-        self.bar.step(terms, model)
+        self.bar.step(terms, self.model)
         self.trackers.log_step(terms, position)
         if self.stop.number:
             self._interrupt()
@@ -358,36 +349,6 @@ def first_task(args: Namespace, checkpoint: dict[str, Any] | None, n_tasks: int)
                          f"none is left to train: give --inference_only 1 to evaluate it, or "
                          f"{anew}.")
     return learned
-
-
-def nothing_to_train_on(args: Namespace, position: Position) -> str:
-    """Why a task without a single batch cannot be learned."""
-    why = f"it has fewer than --batch_size {args.batch_size} samples and --drop_last 1 skips an " \
-        "incomplete batch; lower --batch_size" if args.drop_last else \
-        "it has no sample; choose other data"
-    return f"There is nothing to train on in task {position.task + 1}: {why}."
-
-
-def non_finite_message(terms: dict[str, Any], position: Position) -> str:
-    """Which term of the loss went wrong, and when."""
-    bad = [name for name, value in terms.items()
-           if isinstance(value, (int, float)) and not math.isfinite(value)]
-    named = [name for name in bad if name != "loss"] or bad
-    return (f"The {' and '.join(named)} became {terms[bad[0]]} in task {position.task + 1}, epoch "
-            f"{position.epoch + 1}, step {position.batch + 1}; lower --lr or look at that term. "
-            "What was measured before is kept.")
-
-
-def ensure_finite_weights(model: Any, task: int) -> None:
-    """The last step of a task shows in no loss, nor does what a method trains in its hooks.
-
-    Raises:
-        RunError: training went astray.
-    """
-    for name, weight in model.named_parameters():
-        if not weight.isfinite().all():
-            raise RunError(f"The weights {name} are not finite after task {task + 1}; lower --lr. "
-                           "What was measured before is kept.")
 
 
 def train(model: Any, dataset: Any, args: Namespace | None = None) -> dict[str, Any]:

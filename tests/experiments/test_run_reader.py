@@ -6,17 +6,10 @@ from report_fixture import summary, write_run
 
 from experiments.command_line import portable
 from experiments.commands import collect
-from experiments.compact import record_of, write_records
+from experiments.compact import read_compact, record_of, write_records
 from experiments.identity import by_row, experiments_of, variant
-from experiments.run import (
-    Damaged,
-    LeftOut,
-    Run,
-    find_runs,
-    read_compact,
-    read_run,
-    run_of_record,
-)
+from experiments.run import Damaged, LeftOut, Run, read_run, run_of_record
+from experiments.run_folders import find_runs
 
 
 def test_run_has_what_its_files_say(tmp_path):

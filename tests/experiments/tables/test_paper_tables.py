@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from experiments.compact import read_compact
 from experiments.identity import by_row, protocol, variant
-from experiments.run import read_compact, run_of_record
+from experiments.run import run_of_record
 from experiments.tables.headline import headline
 from experiments.tables.page import all_sections, documents, pages
 from experiments.tables.paper import main_results
