@@ -45,8 +45,11 @@ def capture(model: nn.Module) -> dict[str, Any]:
     return {"weights": model.state_dict(), "plain": plain, "stateful": stateful}
 
 
-def restore(model: nn.Module, state: dict[str, Any]) -> None:
+def restore(model: nn.Module, state: dict[str, Any], known: bool = False) -> None:
     """Put a freshly built method into a captured state.
+
+    Args:
+        known: whether it is known to be of a run with the same arguments.
 
     Raises:
         UsageError: the state is of another architecture.
@@ -55,9 +58,7 @@ def restore(model: nn.Module, state: dict[str, Any]) -> None:
     try:
         model.load_state_dict(state["weights"])
     except RuntimeError as error:
-        raise UsageError("The checkpoint's weights do not fit this model and backbone; use the "
-                         f"same --model and --backbone ({str(error).splitlines()[-1].strip()})."
-                         ) from error
+        raise UsageError(_misfit(model, state["weights"], known)) from error
     for name, value in state["plain"].items():
         if not _is_data(model, name):
             raise UsageError(f"The checkpoint holds `{name}`, which is no data of a "
@@ -68,6 +69,17 @@ def restore(model: nn.Module, state: dict[str, Any]) -> None:
             raise UsageError(f"The checkpoint holds `{name}`, which this {type(model).__name__} "
                              "does not have; use the version that wrote it.")
         getattr(model, name).load_state_dict(value)
+
+
+def _misfit(model: Any, weights: dict[str, torch.Tensor], known: bool) -> str:
+    """Which weights do not fit, and why."""
+    own = model.state_dict()
+    odd = [name for name in sorted({*own, *weights})
+           if name not in own or name not in weights or own[name].shape != weights[name].shape]
+    remedy = "another version of this code wrote it, so use that version, or train anew" \
+        if known else "use the --model and --backbone that it was written with"
+    return (f"The checkpoint's weights do not fit this model ({model.NAME} with backbone "
+            f"{model.args.backbone}; {len(odd)} differ, `{odd[0]}` first): {remedy}.")
 
 
 def _is_data(model: nn.Module, name: str) -> bool:

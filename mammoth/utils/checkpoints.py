@@ -166,7 +166,8 @@ def restore_method(model: Any, dataset: Any, checkpoint: dict[str, Any],
     """
     run = {} if weights_only else checkpoint.get("run", {})
     restore(model, {"weights": checkpoint.get("model", checkpoint),
-                    "plain": run.get("plain", {}), "stateful": run.get("stateful", {})})
+                    "plain": run.get("plain", {}), "stateful": run.get("stateful", {})},
+            known="args" in checkpoint)
     if weights_only:
         return
     if "run" in checkpoint:
@@ -263,3 +264,25 @@ def forget_old_epochs(name: str, keep: int = 2) -> None:
              if pattern.fullmatch(p.name)]
     for path in sorted(files, key=_time_of)[:-keep]:
         path.unlink(missing_ok=True)
+
+
+def first_task(args: Namespace, checkpoint: dict[str, Any] | None, n_tasks: int) -> int:
+    """The task to begin with: `--start_from`, or the one after those in the checkpoint.
+
+    Raises:
+        UsageError: the checkpoint has learned other tasks, or there is none left to learn.
+    """
+    whole = checkpoint is not None and "run" in checkpoint and not args.inference_only
+    learned = learned_tasks(checkpoint) if checkpoint is not None and whole else None
+    if learned is None or args.start_from == 0:
+        return args.start_from or 0
+    anew = "--start_from 0 to learn every task anew from its weights alone"
+    if args.start_from not in (None, learned):
+        raise UsageError(f"The checkpoint {args.loadcheck} has learned {learned} tasks and goes on "
+                         f"with the next: leave out --start_from {args.start_from}, or give "
+                         f"{anew}.")
+    if learned >= min(n_tasks, n_tasks if args.stop_after is None else args.stop_after):
+        raise UsageError(f"The checkpoint {args.loadcheck} has learned {learned} tasks already, so "
+                         f"none is left to train: give --inference_only 1 to evaluate it, or "
+                         f"{anew}.")
+    return learned

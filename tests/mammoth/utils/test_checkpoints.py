@@ -7,6 +7,7 @@ import pytest
 import torch
 from runs import experiment
 
+from engine.checkpoint_schema import form
 from engine.errors import UsageError
 from engine.model_state import capture, restore
 from utils.checkpoints import load_checkpoint, newest_checkpoint
@@ -64,6 +65,19 @@ def test_bare_state_dict_of_a_network_is_refused_with_a_sentence(tmp_path):
         experiment(tmp_path, *ER, "--loadcheck", path).run()
     torch.save({"model": run.model.state_dict()}, path)
     experiment(tmp_path, *ER, "--loadcheck", path, "--stop_after", 1).run()
+
+
+def test_checkpoint_of_older_code_is_refused_with_that_cause(tmp_path):
+    """As those of the neural processes whose parts have other names by now."""
+    saved_run(tmp_path, "--stop_after", 1)
+    path, = files_of(tmp_path)
+    content = load_checkpoint(path)
+    content["model"]["net.former_name"] = content["model"].pop("net.classifier.weight")
+    content["run"]["form"] = form(content)
+    torch.save(content, path)
+    with pytest.raises(UsageError, match="2 differ, `net.classifier.weight` first.*: another "
+                                         "version of this code wrote it"):
+        experiment(tmp_path, "--loadcheck", path, "--inference_only", 1).run()
 
 
 def test_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(tmp_path, caplog):
