@@ -42,6 +42,14 @@ def from_words(words: Iterable[str]) -> dict[str, Any]:
             for name, values in given.items()}
 
 
+def given_by(command: str) -> dict[str, Any]:
+    """The arguments that a recorded command gives; none of one that cannot be split."""
+    try:
+        return from_words(shlex.split(command)[2:])
+    except (ValueError, UsageError):
+        return {}
+
+
 def without_folder(name: str, value: str) -> str:
     """The value of an argument; of a file on one machine its name."""
     local = name == "loadcheck" or (PurePath(value).is_absolute() and name in names_of(Role.FILE))

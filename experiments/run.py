@@ -6,15 +6,13 @@ than documented is a `Damaged` with one phrase that says why; records of older c
 `lacks` says what they do not have.
 """
 import math
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from engine.bounded import Unreadable, read_json, read_text
-from engine.errors import UsageError
-from experiments.command_line import from_words
+from experiments.command_line import given_by
 from experiments.words import counted
 
 SUMMARY_FORMAT = 1
@@ -233,14 +231,6 @@ def command_of(folder: Path) -> str:
     return command if isinstance(command, str) else ""
 
 
-def given_by(command: str) -> dict[str, Any]:
-    """The arguments that a recorded command gives; none of one that cannot be split."""
-    try:
-        return from_words(shlex.split(command)[2:])
-    except (ValueError, UsageError):
-        return {}
-
-
 def run_of_record(entry: Any) -> Run:
     """A run from a compact record.
 
@@ -295,9 +285,9 @@ class _Source:
     def _refuse(self, name: str) -> Damaged:
         return Damaged(f"{self.file} has no usable `{name}`")
 
-    def text(self, name: str, longest: int = _LONGEST_NAME) -> str:
+    def text(self, name: str) -> str:
         value = self.content.get(name)
-        if not isinstance(value, str) or not 0 < len(value) <= longest or not value.isprintable():
+        if not _readable(value):
             raise self._refuse(name)
         return value
 
@@ -357,5 +347,5 @@ class _Source:
         return {str(k): str(v) for k, v in self.mapping(name, {}).items()}
 
 
-def _readable(name: Any) -> bool:
+def _readable(name: Any) -> TypeGuard[str]:
     return isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable()

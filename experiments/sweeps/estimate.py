@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import UsageError
+from experiments.command_line import given_by
 from experiments.compact import read_compact
 from experiments.identity import counts
 from experiments.paths import ROOT
-from experiments.run import given_by
 from experiments.sweeps.display import duration
 from experiments.sweeps.execution import Outcome
 from experiments.sweeps.specification import RunSpec

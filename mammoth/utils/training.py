@@ -20,6 +20,7 @@ from engine.training_step import ensure_finite_weights, nothing_to_train_on, tak
 from utils.checkpoints import (
     Position,
     Progress,
+    first_task,
     forget_old_epochs,
     learned_tasks,
     load_checkpoint,
@@ -327,28 +328,6 @@ class Experiment:
             self.save(f"paused-{position.task}e{position.epoch}b{position.batch}")
             hint = " The same command with --resume goes on from there."
         raise Interrupted(f"Interrupted after {where}.{hint}", self.stop.number)
-
-
-def first_task(args: Namespace, checkpoint: dict[str, Any] | None, n_tasks: int) -> int:
-    """The task to begin with: `--start_from`, or the one after those in the checkpoint.
-
-    Raises:
-        UsageError: the checkpoint has learned other tasks, or there is none left to learn.
-    """
-    whole = checkpoint is not None and "run" in checkpoint and not args.inference_only
-    learned = learned_tasks(checkpoint) if checkpoint is not None and whole else None
-    if learned is None or args.start_from == 0:
-        return args.start_from or 0
-    anew = "--start_from 0 to learn every task anew from its weights alone"
-    if args.start_from not in (None, learned):
-        raise UsageError(f"The checkpoint {args.loadcheck} has learned {learned} tasks and goes on "
-                         f"with the next: leave out --start_from {args.start_from}, or give "
-                         f"{anew}.")
-    if learned >= min(n_tasks, n_tasks if args.stop_after is None else args.stop_after):
-        raise UsageError(f"The checkpoint {args.loadcheck} has learned {learned} tasks already, so "
-                         f"none is left to train: give --inference_only 1 to evaluate it, or "
-                         f"{anew}.")
-    return learned
 
 
 def train(model: Any, dataset: Any, args: Namespace | None = None) -> dict[str, Any]:
