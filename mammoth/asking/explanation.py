@@ -9,10 +9,12 @@ It is called in evaluation mode without gradients, and what it draws from the gl
 is put back. Without the hook, the softmax of `model(images)` is the answer: that is the
 definition also where outputs are no logits, such as the negative distances of iCaRL.
 """
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+
+from utils.evaluate import outputs_of
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,17 @@ class Explanation:
     head: torch.Tensor | None = None
     novel: torch.Tensor | None = None
 
+    def at(self, temperature: float) -> "Explanation":
+        """The same at a temperature: probabilities to the power of 1 / T, summing to 1 again."""
+        def tempered(probs: torch.Tensor) -> torch.Tensor:
+            tiny = torch.finfo(torch.double).tiny
+            return (probs.double().clamp_min(tiny).log() / temperature).softmax(-1)
+
+        if temperature == 1:
+            return self
+        return replace(self, probs=tempered(self.probs),
+                       draws=None if self.draws is None else tempered(self.draws))
+
     def among(self, first: int, last: int) -> "Explanation":
         """The same with the classes from `first` to before `last` alone in the race."""
         def share(probs: torch.Tensor) -> torch.Tensor:
@@ -40,11 +53,6 @@ class Explanation:
 
         return Explanation(share(self.probs), None if self.draws is None else share(self.draws),
                            self.head, self.novel)
-
-
-def told_the_task(model: Any) -> bool:
-    """Whether a method answers only when it is told the task, as `evaluate` has it."""
-    return not {"class-il", "general-continual"} & set(model.COMPATIBILITY)
 
 
 def explain(model: Any, images: torch.Tensor, first: int, last: int,
@@ -56,6 +64,6 @@ def explain(model: Any, images: torch.Tensor, first: int, last: int,
         task: passed to methods that have to be told it.
     """
     if hasattr(model, "explain"):
-        return model.explain(images).among(first, last)
-    outputs = model(images, task) if told_the_task(model) else model(images)
+        return model.explain(images).at(model.temperature).among(first, last)
+    outputs = outputs_of(model, images, task)
     return Explanation(outputs.double()[:, first:last].softmax(1))

@@ -8,7 +8,7 @@ import torch
 
 from asking.abstaining import Curve
 from asking.answer import Answer, answer_from
-from asking.explanation import Explanation, explain, told_the_task
+from asking.explanation import Explanation, explain
 from asking.images import Prepared, prepare, prepare_features, shape_of
 from asking.teaching import label_numbers, teach
 from datasets.utils.class_order import has_class_tasks
@@ -16,7 +16,7 @@ from datasets.utils.images import ImageDataset
 from engine.errors import UsageError
 from utils.checkpoints import Position, Progress, load_checkpoint, save_checkpoint
 from utils.conf import get_rng_state, set_rng_state
-from utils.evaluate import evaluation_mode
+from utils.evaluate import evaluation_mode, told_the_task
 from utils.loggers import Logger
 from utils.notebooks import load_runner
 

@@ -121,9 +121,9 @@ def _general_continual(args: Namespace, dataset: "Dataset", model: "Model") -> I
         return
     if args.n_epochs != 1:
         yield f"{args.dataset} is a stream seen once: use --n_epochs 1."
-    if args.enable_other_metrics or args.noise_rate:
-        yield (f"{args.dataset} is a stream without tasks: leave out --enable_other_metrics and "
-               "--noise_rate.")
+    if args.enable_other_metrics or args.noise_rate or args.calibrate:
+        yield (f"{args.dataset} is a stream without tasks: leave out --enable_other_metrics, "
+               "--noise_rate and --calibrate.")
 
 
 def _closed_form(args: Namespace, dataset: "Dataset", model: "Model") -> Iterator[str]:

@@ -32,6 +32,17 @@ def evaluation_mode(model: torch.nn.Module) -> Iterator[None]:
             module.training = True
 
 
+def told_the_task(model: Any) -> bool:
+    """Whether a method answers only when it is told the task of an image."""
+    return not {"class-il", "general-continual"} & set(model.COMPATIBILITY)
+
+
+def outputs_of(model: Any, inputs: torch.Tensor, task: int | None) -> torch.Tensor:
+    """Scores (B, C) of all classes; `task` is for methods that have to be told it."""
+    found: torch.Tensor = model(inputs, task) if told_the_task(model) else model(inputs)
+    return found
+
+
 def evaluate(model: Any, dataset: Any, last: bool = False, return_loss: bool = False) -> Any:
     """Test on each task seen so far.
 
@@ -43,24 +54,23 @@ def evaluate(model: Any, dataset: Any, last: bool = False, return_loss: bool = F
         (accuracies, accuracies with the task known), percentages per task; the second list is
         filled in class-IL only. With `return_loss` the loss follows.
     """
-    knows_task = not {"class-il", "general-continual"} & set(model.COMPATIBILITY)
     loaders = list(enumerate(dataset.test_loaders))
     loaders = loaders[-1:] if last else loaders
     accs, masked_accs = [], []
     total_loss, total = 0.0, 0
     with evaluation_mode(model):
         for task, loader in loaders:
-            correct, masked, loss, count = _test_task(model, dataset, loader, task, knows_task,
+            correct, masked, loss, count = _test_task(model, dataset, loader, task,
                                                       return_loss)
-            no_class_il = knows_task and dataset.SETTING == "class-il"
+            no_class_il = told_the_task(model) and dataset.SETTING == "class-il"
             accs.append(0.0 if no_class_il else 100.0 * correct / count)
             masked_accs.append(100.0 * masked / count)
             total_loss, total = total_loss + loss, total + count
     return (accs, masked_accs, total_loss / total) if return_loss else (accs, masked_accs)
 
 
-def _test_task(model: Any, dataset: Any, loader: Any, task: int, knows_task: bool,
-               with_loss: bool) -> tuple[int, int, float, int]:
+def _test_task(model: Any, dataset: Any, loader: Any, task: int, with_loss: bool) \
+        -> tuple[int, int, float, int]:
     """Correct answers, correct with the task known, summed loss and samples of one task."""
     n_seen = dataset.get_offsets()[1]
     correct = torch.zeros((), dtype=torch.long, device=model.device)
@@ -72,7 +82,7 @@ def _test_task(model: Any, dataset: Any, loader: Any, task: int, knows_task: boo
         if limit is not None and i > limit:
             break
         inputs, labels = batch[0].to(model.device), batch[1].to(model.device)
-        outputs = model(inputs, task) if knows_task else model(inputs)
+        outputs = outputs_of(model, inputs, task)
         if with_loss:
             loss += model.loss(outputs, labels)
         correct += (outputs[:, :n_seen].argmax(dim=1) == labels).sum()

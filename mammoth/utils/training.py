@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from engine.calibration import calibrate
 from engine.console import RunBar
 from engine.early_stopping import EarlyStopping
 from engine.errors import UsageError
@@ -206,6 +207,8 @@ class Experiment:
         self._fit_task(task)
         self.model.meta_end_task(self.dataset)
         ensure_finite_weights(self.model, task)
+        if self.args.calibrate:
+            calibrate(self.model, self.dataset)
         self._evaluate_task(task)
         self.progress.position = Position(task=task + 1)
         if self.args.savecheck == "task" or (self.args.savecheck and is_last):
@@ -214,6 +217,7 @@ class Experiment:
 
     def _begin_task(self, task: int) -> None:
         self.model.net.train()
+        self.model.temperature = 1.0  # the last task's says nothing while another one is learned
         self.loader, _ = self.dataset.get_data_loaders()
         self.folder.open()
         if self.args.enable_other_metrics and task > 0 and self.logger.accs:

@@ -56,6 +56,8 @@ class ContinualDataset:
             decorator `set_default_from_args` says the same in upstream's way.
         train_loader: of the current task.
         test_loaders: one for each task so far.
+        kept_apart: with `--calibrate`, a loader for each task so far of samples that are not
+            trained on.
         c_task: number of the current task, -1 at first; counts for class- and task-IL only.
         class_order: new label of each original class, or None.
         task_order: original number of the task at each place of the sequence.
@@ -97,6 +99,7 @@ class ContinualDataset:
         self.log_fn: Callable = _log
         self.train_loader: Any = None
         self.test_loaders: list[Any] = []
+        self.kept_apart: list[Any] = []
         self.c_task = -1
         self.data_seed = data_seed(args)
         missing = [name for name in self.base_fields if getattr(self, name, None) is None

@@ -1,4 +1,5 @@
 """From complete training and test sets to the loaders of the next task."""
+import copy
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from datasets.utils.continual_dataset import ContinualDataset
 
 EVALUATION_BATCH = 64  # at least: answers do not depend on it, and batches of 10 take long
+_CALIBRATION_STREAM = 104723
 _REDUCTION_STREAM = 104729  # keeps these draws apart from the other ones that start at the seed
 
 
@@ -57,6 +59,8 @@ def store_masked_loaders(train_dataset: Any, test_dataset: Any,
         rows = few_rows(part.targets, args, part is train)
         if rows is not None:
             _keep(part, rows)
+    if getattr(args, "calibrate", None):
+        _keep_apart(train, test_dataset, setting, task)
     if noisy:
         train.add_extra_return_field("true_labels", torch.as_tensor(train.true_labels))
     _drop_labels(train, setting, task)
@@ -85,6 +89,24 @@ def _hold_out(train: MammothDatasetWrapper, test: MammothDatasetWrapper, args: N
     stay, held_out = get_validation_indexes(args.validation, train, getattr(args, "seed", None))
     _keep(test, held_out, source=train)
     _keep(train, stay)
+
+
+def _keep_apart(train: MammothDatasetWrapper, test_dataset: Any, setting: "ContinualDataset",
+                task: int) -> None:
+    """Take `--calibrate` samples out of training; those of the tasks before give way to them."""
+    count = setting.args.calibrate
+    if count >= len(train.targets):
+        raise UsageError(f"--calibrate {count} leaves nothing to train on: task {task + 1} has "
+                         f"{len(train.targets)} samples; keep fewer apart.")
+    rng = numpy_rng(data_seed(setting.args), _CALIBRATION_STREAM, task)
+    rows = rng.permutation(len(train.targets))
+    apart = MammothDatasetWrapper(copy.copy(test_dataset), train=False)
+    _keep(apart, rows[:count], source=train)
+    _keep(train, np.sort(rows[count:]))
+    setting.kept_apart.append(make_loader(apart, setting, task))
+    share = np.arange(max(count // (task + 1), 1))
+    for loader in setting.kept_apart:
+        _keep(loader.dataset, share)
 
 
 def _select_task(train: MammothDatasetWrapper, test: MammothDatasetWrapper,

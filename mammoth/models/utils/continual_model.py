@@ -81,6 +81,7 @@ class ContinualModel(nn.Module):
         self.task_iteration = self.epoch_iteration = 0
         self._last_epoch: int | None = None
         self.custom_scheduler = None
+        self.temperature = 1.0  # at which it answers; see `engine.calibration`
         self.device = get_device(getattr(args, "device", None))
         self.opt = self.get_optimizer()
 
@@ -128,7 +129,7 @@ class ContinualModel(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} must define observe().")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Ask the model: `forward` in evaluation mode, without gradients.
+        """Ask the model: `forward` in evaluation mode, without gradients, at its temperature.
 
         The answer for an image does not depend on its neighbours in the batch, and the model is
         afterwards as it was. Only the method's own steps and hooks reach `forward` as it is.
@@ -136,7 +137,8 @@ class ContinualModel(nn.Module):
         if self._own_steps:
             return super().__call__(*args, **kwargs)
         with evaluation_mode(self):
-            return super().__call__(*args, **kwargs)
+            found = super().__call__(*args, **kwargs)
+        return found if self.temperature == 1 else found / self.temperature
 
     @contextmanager
     def _own_step(self) -> Iterator[None]:
