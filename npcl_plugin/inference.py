@@ -3,11 +3,13 @@
 Everything that depends on the weights and the buffer only (latents, keys, values) is computed
 once and kept until one of them changes; a test image costs one attention over the context.
 """
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import torch
+from torch.nn import functional as F
 
 from npcl_plugin.context import Context
 from npcl_plugin.contract import evaluation_mode
@@ -29,6 +31,7 @@ class Prediction:
             heads answer, the one of least entropy.
         draws: (S, B, C) probabilities of that head, draw by draw.
         probs: (B, C) the answer.
+        distance: (B,) from everything in the context, 0 to 1; see `distance`. None without one.
     """
 
     logits: torch.Tensor
@@ -36,6 +39,20 @@ class Prediction:
     head: torch.Tensor
     draws: torch.Tensor
     probs: torch.Tensor
+    distance: torch.Tensor | None = None
+
+
+def distance(x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """How far features are from all that was seen, (B,): the least angle ÷ a right angle.
+
+    Lengths do not count: a faint image of something known is no novelty.
+
+    Args:
+        x: (B, F).
+        seen: (m, F).
+    """
+    nearest = (F.normalize(x) @ F.normalize(seen).t()).amax(1)
+    return nearest.clamp(0, 1).acos() * (2 / math.pi)
 
 
 def entropy_of_heads(log_probs: torch.Tensor) -> torch.Tensor:
@@ -122,6 +139,7 @@ class Prepared(NamedTuple):
 
     z: torch.Tensor  # (S, T', O) draws of every head
     represent: Callable[[torch.Tensor], torch.Tensor]  # features (B, F) -> r (B, O)
+    seen: torch.Tensor | None  # (m, F) features of the context
 
 
 @torch.no_grad()
@@ -134,11 +152,11 @@ def prepare(net: NPNetwork, context: Context | None, draws: Draws, seed: int) ->
     generator = torch.Generator().manual_seed(seed)
     z = net.latent.recall(net.memory, max(int(net.n_heads), 1), draws, generator)  # (S, T', O)
     if context is None:
-        return Prepared(z, lambda x: x.new_zeros(len(x), net.plan.latent_size))
+        return Prepared(z, lambda x: x.new_zeros(len(x), net.plan.latent_size), None)
     encoding = net.encode(*context)
     _, z[:, encoding.cells.tasks] = net.latent.sample(encoding, draws, generator)
     summary = net.deterministic.summarise(context.x, context.labels)
-    return Prepared(z, lambda x: net.deterministic.attend(summary, x))
+    return Prepared(z, lambda x: net.deterministic.attend(summary, x), context.x)
 
 
 class Predictor:
@@ -239,4 +257,5 @@ class Predictor:
         with evaluation_mode(self.net):
             ready = self.prepared(draws)
             x = self.net.features(images)  # (B, F)
-            return answer(self.net.decode(x, ready.represent(x), ready.z), self.mode, heads)
+            said = answer(self.net.decode(x, ready.represent(x), ready.z), self.mode, heads)
+            return said if ready.seen is None else replace(said, distance=distance(x, ready.seen))

@@ -14,7 +14,7 @@ from npcl_plugin.distribution_memory import DistributionMemory
 from npcl_plugin.gaussians import Gaussian
 from npcl_plugin.latents import Encoding, LatentEncoder
 from npcl_plugin.layers.decoder import DeepDecoder, LinearDecoder
-from npcl_plugin.layers.encoders import AttentivePath, MeanPath, SampleEncoder
+from npcl_plugin.layers.encoders import AttentivePath, MeanPath, SampleEncoder, Summary
 from npcl_plugin.layout import Blocks, Cells
 from npcl_plugin.logits import AdditiveLogits, FullLogits
 from npcl_plugin.plan import Draws, Plan
@@ -31,6 +31,7 @@ class TrainingPass(NamedTuple):
     logits: AdditiveLogits | FullLogits  # of S draws, B targets, C classes
     z: torch.Tensor  # (S, K, O) draws that the logits come from
     r: torch.Tensor  # (B, O)
+    summary: Summary  # of the context that r comes from
     cells: Cells
     global_posterior: Gaussian  # batch (G,)
     global_prior: Gaussian  # batch (G,)
@@ -175,5 +176,5 @@ class NPNetwork(MammothBackbone):
         logits = self.decoder(x, r, z, cells.cell)
         if self.plan.residual_decoder:
             logits = logits.plus(self.backbone.classifier(x))
-        return TrainingPass(logits, z, r, cells, global_posterior, global_prior, task_posterior,
+        return TrainingPass(logits, z, r, summary, cells, global_posterior, global_prior, task_posterior,
                             task_prior)

@@ -1,4 +1,4 @@
-"""The terms of the loss (paper, equations 5 to 8) and of our four extensions.
+"""The terms of the loss (paper, equations 5 to 8) and of our extensions.
 
 Every function returns a scalar; which of them make up the loss, and their weights, is declared
 in `terms.py`.
@@ -93,3 +93,15 @@ def head_contrast(logits: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
 def dark_replay(mean_logits: torch.Tensor, stored: torch.Tensor) -> torch.Tensor:
     """Ours: squared distance of the mean logits over the draws (B, C) to stored ones (B, C)."""
     return F.mse_loss(mean_logits, stored)
+
+
+def guided_attention(attention: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    """Ours: -log of the attention on rows of the target's class, mean over targets that have one.
+
+    Args:
+        attention: (B, m), rows sum to 1.
+        own: (B, m) which rows of the context are of a target's class; without any it is 0.
+    """
+    known = own.any(1)
+    mass = (attention * own).sum(1).clamp_min(torch.finfo(attention.dtype).tiny)
+    return -(mass.log() * known).sum() / known.sum().clamp_min(1)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 
 from npcl_plugin import objective
+from npcl_plugin.layers.encoders import AttentivePath, same
 from npcl_plugin.network import NPNetwork, TrainingPass
 from npcl_plugin.plan import Plan
 
@@ -171,6 +172,20 @@ def dark_replay(step: Step) -> torch.Tensor:
     targets = step.targets
     assert targets.stored is not None  # there is a weight, so logits are stored
     return objective.dark_replay(step.mean_logits[-targets.replayed:], targets.stored)
+
+
+@term("guided_attention", weight="guided_attention", fits=lambda plan: plan.attention,
+      help="ours: weight of -log of the attention on context of the target's own class")
+def guided_attention(step: Step) -> torch.Tensor:
+    """Ours: which context a target is like; a row of the context does not count for itself."""
+    targets, summary, path = step.targets, step.out.summary, step.net.deterministic
+    assert isinstance(path, AttentivePath)  # the plan has an attention
+    attention = path.weights(summary, targets.x, targets.sets)  # (B, m)
+    rows = torch.arange(len(targets.labels), device=targets.labels.device).unsqueeze(1)
+    own = same(targets.labels, targets.labels[targets.context]) & (rows != targets.context)
+    if summary.sets is not None:
+        own = own & same(targets.sets, summary.sets)
+    return objective.guided_attention(attention, own)
 
 
 @term("task_marginal", weight="task_marginal", fits=lambda plan: plan.has_task,

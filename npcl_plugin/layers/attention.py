@@ -36,6 +36,26 @@ def multi_head(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *,
     return mixed.transpose(1, 2).flatten(-2)
 
 
+def attention_weights(query: torch.Tensor, key: torch.Tensor, n_attention_heads: int,
+                      mask: torch.Tensor | None = None) -> torch.Tensor:
+    """What `multi_head` mixes with, mean over its heads.
+
+    Args:
+        query: (n, O), projected.
+        key: (m, O), projected.
+        mask: (n, m), False where a query must not see a key.
+
+    Returns:
+        (n, m)
+    """
+    query, key = (rows.unflatten(-1, (n_attention_heads, -1)).transpose(0, 1)
+                  for rows in (query, key))
+    scores = query @ key.transpose(1, 2) / query.shape[-1] ** 0.5  # (heads, n, m)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return scores.softmax(-1).mean(0)
+
+
 def attend_among(rows: torch.Tensor, arrangement: Arrangement, *, project: Projection,
                  out: Projection, n_attention_heads: int) -> torch.Tensor:
     """What rows (R, O) learn from those that they meet, before residual and normalisation.

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from npcl_plugin.layers.attention import CrossAttention, SelfAttention
+from npcl_plugin.layers.attention import CrossAttention, SelfAttention, attention_weights
 from npcl_plugin.layout import InPlace
 
 
@@ -98,8 +98,15 @@ class AttentivePath(nn.Module):
     def attend(self, summary: Summary, x: torch.Tensor,
                sets: torch.Tensor | None = None) -> torch.Tensor:
         """Targets (B, F) -> (B, O); `sets` (B,) as in the summary."""
-        mask = None if sets is None or summary.sets is None else same(sets, summary.sets)
-        return self.cross_attention.attend(x, (summary.keys, summary.values), mask)
+        return self.cross_attention.attend(x, (summary.keys, summary.values),
+                                           visible(sets, summary))
+
+    def weights(self, summary: Summary, x: torch.Tensor,
+                sets: torch.Tensor | None = None) -> torch.Tensor:
+        """How much targets (B, F) look at each row of the context, (B, m)."""
+        layer = self.cross_attention
+        return attention_weights(layer.query(x), summary.keys, layer.n_attention_heads,
+                                 visible(sets, summary))
 
 
 class MeanPath(nn.Module):
@@ -125,6 +132,11 @@ class MeanPath(nn.Module):
         """Targets (B, F) -> (B, O); `sets` (B,) as in the summary."""
         return summary.values.expand(len(x), -1) if sets is None \
             else summary.values.index_select(0, sets)
+
+
+def visible(sets: torch.Tensor | None, summary: Summary) -> torch.Tensor | None:
+    """Which rows of a context a target may see, (B, m); None for all."""
+    return None if sets is None or summary.sets is None else same(sets, summary.sets)
 
 
 def same(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:

@@ -213,7 +213,7 @@ class NPCL(ContinualModel):
         return self.predictor(x, draws, heads)
 
     def explain(self, x: torch.Tensor) -> Any:
-        """The harness's hook for asking: the answer, its draws, and the head that gave it.
+        """The harness's hook for asking: the answer, its draws, the head that gave it, novelty.
 
         Where all heads answer, a draw is what they say together, and no head is named.
         """
@@ -221,7 +221,7 @@ class NPCL(ContinualModel):
         draws = said.logits.softmax(-1).mean(0) if all_answer else said.draws  # (S, B, C)
         return contract.Explanation(
             said.probs, draws if self.HAS_GLOBAL or self.HAS_TASK else None,
-            said.head if self.HAS_TASK and not all_answer else None)
+            said.head if self.HAS_TASK and not all_answer else None, said.distance)
 
     def tasks_of(self, labels: torch.Tensor,
                  task_ids: torch.Tensor | None = None) -> torch.Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from npcl_plugin.context import Context
+from npcl_plugin.layers.attention import attention_weights
 from npcl_plugin.uncertainty.predictions import batches, evenly_spaced
 
 TOP = 15
@@ -20,19 +21,12 @@ def has_attention(model: Any) -> bool:
     return bool(model.predictor.net.plan.attention)
 
 
-def weights(query: torch.Tensor, key: torch.Tensor, n_attention_heads: int) -> torch.Tensor:
-    """Attention of projected queries (n, O) to keys (m, O), mean over its heads: (n, m)."""
-    query, key = (rows.unflatten(-1, (n_attention_heads, -1)).transpose(0, 1)
-                  for rows in (query, key))
-    scaled: torch.Tensor = query @ key.transpose(1, 2) / query.shape[-1] ** 0.5  # (heads, n, m)
-    return scaled.softmax(-1).mean(0)
-
-
 @torch.no_grad()
 def query_weights(model: Any, features: torch.Tensor, context: Context) -> torch.Tensor:
     """Cross-attention of targets' features (n, F) to the context: (n, m)."""
     layer = model.predictor.net.deterministic.cross_attention
-    return weights(layer.query(features), layer.key(context.x), layer.n_attention_heads)
+    return attention_weights(layer.query(features), layer.key(context.x),
+                             layer.n_attention_heads)
 
 
 @torch.no_grad()
@@ -41,7 +35,7 @@ def self_weights(model: Any, context: Context) -> torch.Tensor:
     path = model.predictor.net.deterministic
     rows = path.encoder(context.x, context.labels)
     query, key, _ = path.self_attention.project(rows).chunk(3, dim=-1)
-    return weights(query, key, path.self_attention.n_attention_heads)
+    return attention_weights(query, key, path.self_attention.n_attention_heads)
 
 
 def own_share(attention: torch.Tensor, tasks: torch.Tensor,

@@ -42,6 +42,8 @@ SCORES = {
                          "classes, under the answering head"),
     "variance_entropy": ("var. entropy", "variance over draws of the softmax's entropy, under the "
                          "answering head"),
+    "distance": ("distance", "least angle between a sample's features and those in the context, as "
+                 "a share of a right angle; what the NP family answers as `novel`"),
 }
 
 

@@ -7,12 +7,13 @@ from npcl_plugin.uncertainty.calibration import entropy, probabilities
 def scores_of(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Every score that a file of predictions has, (n,) each.
 
-    `max_softmax` is 1 - the largest probability. The variances exist for the NP family only.
+    `max_softmax` is 1 - the largest probability. Variances and distance exist for the NP family
+    only.
     """
     probs = probabilities(arrays["log_probs"])
     found = {"max_softmax": 1.0 - probs.max(1, initial=0.0), "entropy": entropy(probs),
              "energy": arrays["energy"].astype(np.float64)}
-    for name in ("variance_softmax", "variance_entropy"):
+    for name in ("variance_softmax", "variance_entropy", "distance"):
         if name in arrays:
             found[name] = arrays[name].astype(np.float64)
     return found

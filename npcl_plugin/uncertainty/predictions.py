@@ -110,12 +110,13 @@ def choose_for_qq(arrays: dict[str, np.ndarray]) -> None:
 
 
 def _of_heads(prediction: Prediction, n_seen: int) -> dict[str, np.ndarray]:
-    """For novel and known data alike, (B, ...) each."""
+    """For novel and known data alike, (B, ...) each; `distance` where there is a context."""
     logits, batch = prediction.logits, torch.arange(len(prediction.head))
     mean_probs = logits.softmax(-1).mean(1)[..., :n_seen]  # (H, B, K)
     chosen = logits[prediction.head, :, batch.to(logits.device)]  # (B, S, C)
     of_probs, of_entropies = variances(prediction.draws.cpu().double().numpy())
-    return {"head": prediction.head.cpu().numpy(),
+    far = {} if prediction.distance is None else {"distance": prediction.distance.cpu().numpy()}
+    return {**far, "head": prediction.head.cpu().numpy(),
             "head_entropy": prediction.entropy.T.cpu().numpy().astype(np.float16),
             "head_predicted": mean_probs.argmax(-1).T.cpu().numpy(),
             "energy": -chosen.double().logsumexp(-1).mean(1).cpu().numpy(),
