@@ -9,6 +9,7 @@ from nets import FAMILY, network, samples
 from torch.distributions import Normal, kl_divergence
 
 from npcl_plugin.context import Context
+from npcl_plugin.layers.attention import attention_weights
 from npcl_plugin.layout import InPlace
 from npcl_plugin.uncertainty import attention, latent_measures, latent_records, np_context
 
@@ -130,7 +131,7 @@ def test_one_head_of_attention_reproduces_the_layers_answer():
     layer.n_attention_heads = 1
     rows = torch.randn(6, 8, dtype=torch.float64)
     query, key, value = layer.project(rows).chunk(3, dim=1)
-    mixed = attention.weights(query, key, 1) @ value
+    mixed = attention_weights(query, key, 1) @ value
     expected = layer.norm(rows + layer.out(mixed))
     torch.testing.assert_close(expected, layer.among(rows, InPlace(1, None)))
 
