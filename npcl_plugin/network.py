@@ -176,5 +176,5 @@ class NPNetwork(MammothBackbone):
         logits = self.decoder(x, r, z, cells.cell)
         if self.plan.residual_decoder:
             logits = logits.plus(self.backbone.classifier(x))
-        return TrainingPass(logits, z, r, summary, cells, global_posterior, global_prior, task_posterior,
-                            task_prior)
+        return TrainingPass(logits, z, r, summary, cells, global_posterior, global_prior,
+                            task_posterior, task_prior)

@@ -43,8 +43,8 @@ def calibrate(model: Any, dataset: Any) -> None:
         UsageError: the benchmark keeps nothing apart.
     """
     if not dataset.kept_apart:
-        raise UsageError(f"--calibrate needs samples of {dataset.NAME} that are not trained on, but "
-                         "it makes its loaders without store_masked_loaders(); leave it out.")
+        raise UsageError(f"--calibrate needs samples of {dataset.NAME} that are not trained on, "
+                         "but it makes its loaders without store_masked_loaders(); leave it out.")
     model.temperature = 1.0
     n_seen = dataset.get_offsets()[1]
     outputs, labels = [], []

@@ -53,7 +53,8 @@ def attention_weights(query: torch.Tensor, key: torch.Tensor, n_attention_heads:
     scores = query @ key.transpose(1, 2) / query.shape[-1] ** 0.5  # (heads, n, m)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
-    return scores.softmax(-1).mean(0)
+    found: torch.Tensor = scores.softmax(-1).mean(0)
+    return found
 
 
 def attend_among(rows: torch.Tensor, arrangement: Arrangement, *, project: Projection,
