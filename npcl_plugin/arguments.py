@@ -8,9 +8,11 @@ import functools
 from collections.abc import Callable
 from typing import Any, get_args
 
+from npcl_plugin.context import CONTEXTS
 from npcl_plugin.contract import bool01, number, resolves_settings
 from npcl_plugin.inference import HeadInference
-from npcl_plugin.objective import Reduction
+from npcl_plugin.objective import DISTANCES, Reduction
+from npcl_plugin.plan import DecoderWidth, Encoders, GlobalDraws
 from npcl_plugin.settings import postpone
 from npcl_plugin.terms import TERMS
 
@@ -53,7 +55,19 @@ def _add_objective(parser: Any) -> None:
              "the stream plus mean over replay (the authors' code)")
     add("--divergence", choices=get_args(Reduction),
         help="how divergences are summed: sum = over units and tasks; sample = over units, tasks "
-             "weighted by their samples (equation 8); mean = the same, averaged over units")
+             "weighted by their samples (equation 8); mean = the same, averaged over units; sets = "
+             "sum, of stream and replay added up (the authors' code)")
+    add("--regulariser", choices=tuple(DISTANCES),
+        help="distance of GR and TR: js = symmetric (the paper), kl = the authors' code")
+    add("--gr_against", choices=("last", "all"),
+        help="GR holds z^G to the last recorded distribution (equation 6) or to all of them (the "
+             "authors' code)")
+    add("--global_draws", choices=get_args(GlobalDraws),
+        help="set = tasks share a draw of z^G, and so do prior and posterior; task = each has its "
+             "own (the authors' code), and D^t and TR look at the last draw")
+    add("--context_from", choices=tuple(CONTEXTS),
+        help="context of a step: dataset = samples of D_C^t, and some of replay from every task; "
+             "batch = some of stream and replay from every class (the authors' code)")
     add("--latents_from", choices=("targets", "context"),
         help="what the decoder trains on: q(z^t|z^G,T^t) (appendix A.1) or q(z^t|z^G,C^t) "
              "(equation 5)")
@@ -62,6 +76,9 @@ def _add_objective(parser: Any) -> None:
     add("--warmup", type=COUNT,
         help="iterations of linear warm-up of the learning rate (paper: 4000 class-IL, 40 "
              "domain-IL)")
+    add("--warmup_share", type=number(float, least=0, most=1),
+        help="part of every task's steps in which the learning rate rises from 1e-5, instead of "
+             "--warmup (the authors' code: 0.5); 0: none")
     add("--grad_cap", type=number(float, above=0),
         help="cap of the gradient norm of the NP's parameters (paper: 10000)")
 
@@ -74,7 +91,15 @@ def _add_network(parser: Any) -> None:
                                      "layer (paper: 2 class-IL; \"one 32-d layer\" domain-IL)")
     add("--decoder_depth", type=DEPTH, help="hidden layers of the decoder; 0: linear in x, r and z "
                                           "(the paper: an MLP classifier)")
+    add("--decoder_width", choices=get_args(DecoderWidth),
+        help="width of the decoder's hidden layers: |o| or the number of features (the authors' "
+             "code)")
     add("--np_norm", type=bool01, help="LayerNorm after each hidden layer (paper: class-IL only)")
+    add("--encoders", choices=get_args(Encoders),
+        help="paper = one residual, normalised attention each, deviations between 0.1 and 1; "
+             "release = the authors' code: perceptrons that end in LayerNorm and ReLU, two "
+             "attention blocks O + ReLU(W O) each, dropout on queries and keys, no self-attention "
+             "of the context, unbounded deviations exp(.) + 0.01")
     add("--attention_heads", type=SIZE, help="heads of each attention; divides |o| (the paper is "
                                             "silent; 4 class-IL, 2 domain-IL)")
 

@@ -3,9 +3,12 @@
 Training on task t draws its context from D_C^t, a fixed number of samples per class chosen when
 the task begins; a replayed batch uses a part of itself, with every task represented.
 """
+import math
 from typing import Any, NamedTuple
 
 import torch
+
+from npcl_plugin.contract import apply_transform
 
 
 class Context(NamedTuple):
@@ -14,6 +17,14 @@ class Context(NamedTuple):
     x: torch.Tensor  # (m, F) features
     labels: torch.Tensor  # (m,)
     tasks: torch.Tensor  # (m,)
+
+
+class Batch(NamedTuple):
+    """Samples of the stream."""
+
+    images: torch.Tensor  # (m, ...) as the network sees them
+    labels: torch.Tensor  # (m,)
+    task_ids: torch.Tensor | None  # (m,) where domains are joined
 
 
 def rows_per_class(labels: torch.Tensor, count: int) -> torch.Tensor:
@@ -85,6 +96,20 @@ class ContextSet:
             self.examples = torch.stack([item[2] for item in items])
             self.labels = torch.tensor([int(item[1]) for item in items])
 
+    def size(self, targets: int, share: float) -> int:
+        """m for a batch of targets."""
+        return max(1, round(targets * share))
+
+    def of_stream(self, inputs: torch.Tensor, labels: torch.Tensor,
+                  task_ids: torch.Tensor | None, share: float, transform: Any) -> Batch:
+        """The context of a stream batch, as images that the network sees; it joins the targets."""
+        raw, found, ids = self.sample(self.size(len(inputs), share), inputs.device)
+        return Batch(apply_transform(raw, transform), found, ids)
+
+    def of_replay(self, labels: torch.Tensor, tasks: torch.Tensor, share: float) -> torch.Tensor:
+        """Rows (m,) of a replayed batch that are its context: every task has one."""
+        return covering_rows(tasks, self.size(len(labels), share))
+
     def sample(self, count: int, device: torch.device) \
             -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """`count` random rows: raw images, labels and, where domains are joined, tasks."""
@@ -101,3 +126,28 @@ class ContextSet:
         """Become the set that `state_dict` was taken from."""
         self.examples, self.labels = state["examples"], state["labels"]
         self.task_ids = state.get("task_ids")
+
+
+class BatchContext(ContextSet):
+    """The authors' code: a batch is its own context, of which every class has a sample.
+
+    A task of a replayed batch may be left without any. The context of the stream counts among
+    the targets twice.
+    """
+
+    def size(self, targets: int, share: float) -> int:
+        """m for a batch of targets, if it has no more classes."""
+        return math.ceil(targets * share)
+
+    def of_stream(self, inputs: torch.Tensor, labels: torch.Tensor,
+                  task_ids: torch.Tensor | None, share: float, transform: Any) -> Batch:
+        """Some of the batch once more."""
+        rows = covering_rows(labels, self.size(len(labels), share))
+        return Batch(inputs[rows], labels[rows], None if task_ids is None else task_ids[rows])
+
+    def of_replay(self, labels: torch.Tensor, tasks: torch.Tensor, share: float) -> torch.Tensor:
+        """Rows (m,) of a replayed batch that are its context: every class has one."""
+        return covering_rows(labels, self.size(len(labels), share))
+
+
+CONTEXTS = {"dataset": ContextSet, "batch": BatchContext}

@@ -35,6 +35,10 @@ class DistributionMemory(nn.Module):
         """batch ()."""
         return Gaussian(self.global_mean, self.global_sd)
 
+    def anchors(self) -> Gaussian:
+        """What GR holds the global latent to, batch () or (n,)."""
+        return self.global_latent()
+
     def task_latents(self, tasks: torch.Tensor) -> Gaussian:
         """Numbers of tasks (P,) -> batch (P,)."""
         return Gaussian(self.task_mean[tasks], self.task_sd[tasks])
@@ -56,6 +60,43 @@ class DistributionMemory(nn.Module):
         self.task_mean[seen] = averages.task_sums[0, seen] / count
         self.task_sd[seen] = averages.task_sums[1, seen] / count
         self.recorded |= seen
+
+
+class GlobalHistory(DistributionMemory):
+    """A memory of every global distribution that was recorded, not of the last alone.
+
+    Args:
+        n_tasks: T.
+        size: O.
+        n_records: how many there may be.
+    """
+
+    past_mean: torch.Tensor  # (n, O)
+    past_sd: torch.Tensor
+    n_past: torch.Tensor  # ()
+
+    def __init__(self, n_tasks: int, size: int, n_records: int) -> None:
+        super().__init__(n_tasks, size)
+        self.register_buffer("past_mean", torch.zeros(n_records, size))
+        self.register_buffer("past_sd", torch.ones(n_records, size))
+        self.register_buffer("n_past", torch.zeros((), dtype=torch.long))
+
+    def anchors(self) -> Gaussian:
+        """Every one, batch (n,)."""
+        return Gaussian(self.past_mean, self.past_sd)[:int(self.n_past)]
+
+    def numbers(self) -> int:
+        """How many numbers are stored; the last distribution is one of the past ones."""
+        return super().numbers() + 2 * (self.past_mean.numel() - self.global_mean.numel())
+
+    @torch.no_grad()
+    def record(self, averages: "RunningAverages") -> None:
+        """Take over what a pass over the data measured."""
+        super().record(averages)
+        if averages.batches:
+            self.past_mean[self.n_past] = self.global_mean
+            self.past_sd[self.n_past] = self.global_sd
+            self.n_past += 1
 
 
 class RunningAverages:

@@ -30,6 +30,12 @@ class Gaussian:
         """A dimension of the batch split into several."""
         return Gaussian(self.mean.unflatten(dim, sizes), self.sd.unflatten(dim, sizes))
 
+    def like(self, other: "Gaussian") -> "Gaussian":
+        """Repeated for every one of another's batch."""
+        shape = other.mean.shape
+        return self if self.mean.shape == shape else Gaussian(self.mean.expand(shape),
+                                                              self.sd.expand(shape))
+
     @property
     def size(self) -> int:
         """O."""

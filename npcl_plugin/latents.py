@@ -14,6 +14,13 @@ from npcl_plugin.distribution_memory import DistributionMemory
 from npcl_plugin.gaussians import Gaussian, draw
 from npcl_plugin.layers.attention import SelfAttention, TaskwiseSelfAttention, Unmixed
 from npcl_plugin.layers.encoders import SampleEncoder, Zeros
+from npcl_plugin.layers.feedforward import (
+    N_BLOCKS,
+    FeedForwardAttention,
+    Successive,
+    TaskwiseFeedForwardAttention,
+    TrunkPsi,
+)
 from npcl_plugin.layers.stacked import StackedLayerNorm, StackedLinear, StackedMLP
 from npcl_plugin.layout import Blocks, Cells, Layout
 from npcl_plugin.plan import Draws, Plan
@@ -85,8 +92,10 @@ class DeepPsi(LinearPsi):
         return found.chunk(2)
 
 
-def psi(count: int, plan: Plan, with_global: bool) -> LinearPsi:
+def psi(count: int, plan: Plan, with_global: bool) -> LinearPsi | TrunkPsi:
     """psi for `count` tasks."""
+    if plan.encoders == "release":
+        return TrunkPsi(count, plan.latent_size, with_global, plan.depth, plan.norm)
     if not plan.depth:
         return LinearPsi(count, plan.latent_size, with_global)
     return DeepPsi(count, plan.latent_size, with_global, plan.depth, plan.norm)
@@ -102,7 +111,7 @@ class GlobalLatent(nn.Module):
 
     only: torch.Tensor  # (1,) the number of the one psi
 
-    def __init__(self, psi_global: LinearPsi, alone: bool) -> None:
+    def __init__(self, psi_global: LinearPsi | TrunkPsi, alone: bool) -> None:
         super().__init__()
         self.psi, self.alone = psi_global, alone
         self.register_buffer("only", torch.zeros(1, dtype=torch.long), persistent=False)
@@ -150,7 +159,7 @@ class TaskLatent(nn.Module):
         alone: there is no level above, so all S draws are made here.
     """
 
-    def __init__(self, psi_task: LinearPsi, alone: bool) -> None:
+    def __init__(self, psi_task: LinearPsi | TrunkPsi, alone: bool) -> None:
         super().__init__()
         self.psi, self.alone = psi_task, alone
 
@@ -243,6 +252,22 @@ class Encoding(NamedTuple):
         return self._replace(cells=cells, summary=self.summary[:, kept])
 
 
+def taskwise_attention(plan: Plan) -> nn.Module:
+    """SA^t of the latent path."""
+    sizes = (plan.n_tasks, plan.latent_size, plan.n_attention_heads)
+    if plan.encoders == "paper":
+        return TaskwiseSelfAttention(*sizes)
+    return Successive(TaskwiseFeedForwardAttention(*sizes) for _ in range(N_BLOCKS))
+
+
+def attention_across(plan: Plan) -> nn.Module:
+    """The attention of all tasks' rows to each other."""
+    sizes = (plan.latent_size, plan.n_attention_heads)
+    if plan.encoders == "paper":
+        return SelfAttention(*sizes)
+    return Successive(FeedForwardAttention(*sizes) for _ in range(N_BLOCKS))
+
+
 class LatentEncoder(nn.Module):
     """The latent path.
 
@@ -253,13 +278,11 @@ class LatentEncoder(nn.Module):
 
     def __init__(self, encoder: SampleEncoder, plan: Plan) -> None:
         super().__init__()
-        size, n_attention_heads = plan.latent_size, plan.n_attention_heads
+        self.own_draws = plan.global_draws == "task"
         has_any = plan.has_global or plan.has_task
         self.encoder: SampleEncoder | Zeros = encoder if has_any else Zeros(0)
-        self.taskwise: TaskwiseSelfAttention | Unmixed = TaskwiseSelfAttention(
-            plan.n_tasks, size, n_attention_heads) if plan.has_task else Unmixed()
-        self.across: SelfAttention | Unmixed = SelfAttention(size, n_attention_heads) \
-            if plan.has_global and plan.attention else Unmixed()
+        self.taskwise = taskwise_attention(plan) if plan.has_task else Unmixed()
+        self.across = attention_across(plan) if plan.has_global and plan.attention else Unmixed()
         self.global_latent: GlobalLatent | NoGlobalLatent = GlobalLatent(
             psi(1, plan, with_global=False), alone=not plan.has_task) \
             if plan.has_global else NoGlobalLatent()
@@ -291,19 +314,25 @@ class LatentEncoder(nn.Module):
         """q(z^t | z^G, cell) of every part and cell: batch (P, N, K).
 
         Args:
-            z_global: (N, G, O).
+            z_global: (N, K, O).
             tasks: psi of each part's cells (P, K), if not each cell's own.
         """
-        cells = encoding.cells
         found: Gaussian = self.task_latent(
-            encoding.summary, cells.tasks if tasks is None else tasks,
-            z_global.index_select(1, cells.sets))
+            encoding.summary, encoding.cells.tasks if tasks is None else tasks, z_global)
         return found
+
+    def draw_global(self, encoding: Encoding, draws: Draws,
+                    generator: torch.Generator | None = None) -> torch.Tensor:
+        """z^G of each cell, (N, K, O), from the first part: its set's draws, or its own."""
+        source, sets = encoding.global_latents[0], encoding.cells.sets
+        if self.own_draws:
+            return self.global_latent.sample(source[sets], draws, generator)
+        return self.global_latent.sample(source, draws, generator).index_select(1, sets)
 
     def sample(self, encoding: Encoding, draws: Draws,
                generator: torch.Generator | None = None) -> tuple[Gaussian, torch.Tensor]:
         """Ancestral sampling of a single set: q(z^t | z^G), batch (N, K), and z (S, K, O)."""
-        z_global = self.global_latent.sample(encoding.global_latents[0], draws, generator)
+        z_global = self.draw_global(encoding, draws, generator)
         source = self.conditional(encoding, z_global)[0]
         return source, self.task_latent.sample(source, z_global, draws, generator)
 

@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from npcl_plugin.context import misdirect
 from npcl_plugin.contract import MammothBackbone
-from npcl_plugin.distribution_memory import DistributionMemory
+from npcl_plugin.distribution_memory import DistributionMemory, GlobalHistory
 from npcl_plugin.gaussians import Gaussian
 from npcl_plugin.latents import Encoding, LatentEncoder
 from npcl_plugin.layers.decoder import DeepDecoder, LinearDecoder
 from npcl_plugin.layers.encoders import AttentivePath, MeanPath, SampleEncoder, Summary
+from npcl_plugin.layers.feedforward import FeedForwardPath
 from npcl_plugin.layout import Blocks, Cells
 from npcl_plugin.logits import AdditiveLogits, FullLogits
 from npcl_plugin.plan import Draws, Plan
+from npcl_plugin.priors import Samples, with_own_draws, with_shared_draws
 from npcl_plugin.slow_weights import SlowWeights
 
 
@@ -35,8 +36,8 @@ class TrainingPass(NamedTuple):
     cells: Cells
     global_posterior: Gaussian  # batch (G,)
     global_prior: Gaussian  # batch (G,)
-    task_posterior: Gaussian  # batch (N, K)
-    task_prior: Gaussian  # batch (N, K)
+    task_posterior: Gaussian  # batch (N, K); of the last draw alone where tasks draw their own
+    task_prior: Gaussian  # likewise
 
 
 def feature_size(backbone: nn.Module) -> int:
@@ -73,14 +74,15 @@ class NPNetwork(MammothBackbone):
         size, has_latent = plan.latent_size, plan.has_global or plan.has_task
         self.latent = LatentEncoder(self._sample_encoder(), plan)
         encoder = self._sample_encoder()
-        self.deterministic: AttentivePath | MeanPath = AttentivePath(encoder, self.n_features, size,
-                                           plan.n_attention_heads) \
-            if plan.attention else MeanPath(encoder)
+        self.deterministic = self._deterministic_path(encoder)
         sizes = (self.n_features, size, plan.n_classes)
         self.decoder: LinearDecoder = DeepDecoder(
-            *sizes, depth=plan.decoder_depth, norm=plan.norm, has_latent=has_latent) \
+            *sizes, width=self.n_features if plan.decoder_width == "features" else size,
+            depth=plan.decoder_depth, norm=plan.norm, has_latent=has_latent) \
             if plan.decoder_depth else LinearDecoder(*sizes, has_latent=has_latent)
-        self.memory = DistributionMemory(plan.n_tasks, size)
+        self.memory = GlobalHistory(plan.n_tasks, size, plan.n_anchors) if plan.n_anchors > 1 \
+            else DistributionMemory(plan.n_tasks, size)
+        self.infer = with_own_draws if plan.global_draws == "task" else with_shared_draws
         self.register_buffer("n_heads", torch.zeros((), dtype=torch.long))
         # What the paper's gradient cap is about: all but the backbone's.
         self.process_parameters = [p for part in (self.latent, self.deterministic, self.decoder)
@@ -89,7 +91,16 @@ class NPNetwork(MammothBackbone):
     def _sample_encoder(self) -> SampleEncoder:
         plan = self.plan
         return SampleEncoder(self.n_features, plan.n_classes, plan.latent_size, depth=plan.depth,
-                             norm=plan.norm)
+                             norm=plan.norm, ends_linear=plan.ends_linear)
+
+    def _deterministic_path(self, encoder: SampleEncoder) \
+            -> AttentivePath | FeedForwardPath | MeanPath:
+        plan = self.plan
+        if not plan.attention:
+            return MeanPath(encoder)
+        sizes = (self.n_features, plan.latent_size, plan.n_attention_heads)
+        return AttentivePath(encoder, *sizes) if plan.encoders == "paper" \
+            else FeedForwardPath(encoder, *sizes, norm=plan.norm)
 
     def average(self, decay: float) -> None:
         """Keep slow weights from now on; the distribution memory is the same for both."""
@@ -141,7 +152,7 @@ class NPNetwork(MammothBackbone):
             labels: (B,).
             tasks: (B,).
             context: (m,) rows of the targets that are the context, C within T; every task of
-                every set has one at least.
+                every set has one at least, every set where tasks draw z^G of their own.
             draws: N and M.
             sets: (B,) 0 or 1, the set that a target belongs to; one set by default.
             from_context: decode from q(z^t | z^G, C^t), as equation 5 has it, instead of
@@ -150,31 +161,20 @@ class NPNetwork(MammothBackbone):
                 many (ablation).
         """
         sets = torch.zeros_like(labels) if sets is None else sets
-        blocks = Blocks.targets_and_context(sets.cpu().numpy(), context.cpu().numpy())
 
-        # 1. Encode the targets T and, apart from them, their context C.
-        encoding = self.encode(x, labels, tasks, blocks)
-        cells, (global_posterior, global_prior) = encoding.cells, encoding.global_latents.unbind(0)
-
-        # 2. z^G ~ q(z^G | T), N draws for each set.
-        z_global = self.latent.global_latent.sample(global_posterior, draws)  # (N, G, O)
-
-        # 3. z^t ~ q(z^t | z^G, T^t), M draws for each z^G.
-        psi = torch.stack((cells.tasks, misdirect(cells.tasks, n_misdirected))) \
-            if n_misdirected > 1 else None
-        task_posterior, task_prior = self.latent.conditional(encoding, z_global, psi).unbind(0)
-        z = self.latent.task_latent.sample(task_prior if from_context else task_posterior,
-                                           z_global, draws)  # (S, K, O)
+        # 1. to 3. Encode targets and context; z^G ~ q(z^G | T), z^t ~ q(z^t | z^G, T^t).
+        found = self.infer(self.latent, Samples(x, labels, tasks, sets, context), draws,
+                           from_context=from_context, n_misdirected=n_misdirected)
 
         # 4. r_*: what the context of its set says about each target.
-        several = sets if cells.n_sets > 1 else None
+        several = sets if found.cells.n_sets > 1 else None
         summary = self.deterministic.summarise(x[context], labels[context],
                                                None if several is None else several[context])
         r = self.deterministic.attend(summary, x, several)  # (B, O)
 
         # 5. p(y | x_*, r_*, z^t)
-        logits = self.decoder(x, r, z, cells.cell)
+        logits = self.decoder(x, r, found.z, found.cells.cell)
         if self.plan.residual_decoder:
             logits = logits.plus(self.backbone.classifier(x))
-        return TrainingPass(logits, z, r, summary, cells, global_posterior, global_prior,
-                            task_posterior, task_prior)
+        return TrainingPass(logits, found.z, r, summary, found.cells, found.global_posterior,
+                            found.global_prior, found.task_posterior, found.task_prior)

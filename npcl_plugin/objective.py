@@ -6,6 +6,7 @@ Where the paper is silent: KL is closed-form; the JS divergence, which has no cl
 between Gaussians, is replaced by `gaussians.js`.
 """
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -16,12 +17,17 @@ from npcl_plugin.layout import Cells
 
 # How divergences of K cells (tasks of sets) over O units become one number. `sum`: over tasks
 # and units. `sample`: over units, tasks weighted by their share of the samples, which is what
-# 1/(|D|+|M|) sum_samples of equation 8 gives. `mean`: `sample`, averaged over units.
-Reduction = Literal["sum", "sample", "mean"]
+# 1/(|D|+|M|) sum_samples of equation 8 gives. `mean`: `sample`, averaged over units. Sets count by
+# their share of the targets, but in `sets`, which is `sum` with stream and replay added up.
+Reduction = Literal["sum", "sample", "mean", "sets"]
+Distance = Callable[[Gaussian, Gaussian], torch.Tensor]
+DISTANCES: dict[str, Distance] = {"js": js, "kl": kl}
 
 
 def cell_weights(cells: Cells, size: int, how: Reduction) -> torch.Tensor:
-    """Weight of each cell's divergence (K,); sets count by their share of the targets."""
+    """Weight of each cell's divergence (K,)."""
+    if how == "sets":
+        return torch.ones_like(cells.set_share)[cells.sets]
     share = cells.sizes / cells.sizes.sum()  # (K,)
     if how == "sum":
         return cells.set_share[cells.sets]
@@ -37,19 +43,28 @@ def task_divergence(posterior: Gaussian, prior: Gaussian, cells: Cells,
 
 def global_divergence(posterior: Gaussian, prior: Gaussian, cells: Cells,
                       how: Reduction) -> torch.Tensor:
-    """D^G of equation 5; both batch (G,), sets weighted by their share of the targets."""
-    value = (kl(posterior, prior) * cells.set_share).sum()
+    """D^G of equation 5; both batch (G,)."""
+    values = kl(posterior, prior)
+    if how == "sets":
+        return values.sum()
+    value = (values * cells.set_share).sum()
     return value / posterior.size if how == "mean" else value
 
 
-def global_regulariser(now: Gaussian, then: Gaussian, how: Reduction) -> torch.Tensor:
-    """GR, equation 6: the replayed set's global distribution against the recorded one."""
-    value = js(now, then)
+def global_regulariser(now: Gaussian, then: Gaussian, how: Reduction,
+                       distance: Distance = js) -> torch.Tensor:
+    """GR, equation 6: the replayed set's global distribution against recorded ones.
+
+    Args:
+        now: batch ().
+        then: batch () or (n,), which are summed up.
+    """
+    value = distance(now.like(then), then).sum()
     return value / now.size if how == "mean" else value
 
 
 def task_regulariser(now: Gaussian, then: Gaussian, past: torch.Tensor, share: torch.Tensor,
-                     how: Reduction) -> torch.Tensor:
+                     how: Reduction, distance: Distance = js) -> torch.Tensor:
     """TR, equation 7, for the past tasks among the replayed samples.
 
     Args:
@@ -58,8 +73,8 @@ def task_regulariser(now: Gaussian, then: Gaussian, past: torch.Tensor, share: t
         past: (K,) which cells are replayed samples of a past task.
         share: (K,) part of the replayed samples that belongs to each.
     """
-    weight = past.to(share.dtype) if how == "sum" else past * share
-    value = (js(now, then).mean(0) * weight).sum()
+    weight = past.to(share.dtype) if how in ("sum", "sets") else past * share
+    value = (distance(now, then.like(now)).mean(0) * weight).sum()
     return value / now.size if how == "mean" else value
 
 

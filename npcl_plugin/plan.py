@@ -1,6 +1,10 @@
 """Sizes and parts of a neural process, and how often it is drawn from."""
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+DecoderWidth = Literal["latents", "features"]
+Encoders = Literal["paper", "release"]
+GlobalDraws = Literal["set", "task"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +23,10 @@ class Plan:
         attention: rows attend to each other (not in np and cnp, which take means).
         residual_decoder: add the backbone's own classifier to the logits (our extension).
         decoder_depth: hidden layers of the decoder.
+        decoder_width: whether these are as wide as the latents or as the features.
+        encoders: as the paper describes them, or as the authors' code has them.
+        global_draws: one z^G for all tasks of a set, or one for each.
+        n_anchors: how many global distributions GR may hold z^G to; 1: the last.
     """
 
     n_tasks: int
@@ -32,6 +40,15 @@ class Plan:
     attention: bool = True
     residual_decoder: bool = False
     decoder_depth: int = 1
+    decoder_width: DecoderWidth = "latents"
+    encoders: Encoders = "paper"
+    global_draws: GlobalDraws = "set"
+    n_anchors: int = 1
+
+    @property
+    def ends_linear(self) -> bool:
+        """Whether a perceptron of the encoders ends in a linear layer."""
+        return self.encoders == "paper"
 
 
 class Draws(NamedTuple):

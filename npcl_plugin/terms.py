@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from npcl_plugin import objective
-from npcl_plugin.layers.encoders import AttentivePath, same
+from npcl_plugin.layers.encoders import MeanPath, same
 from npcl_plugin.network import NPNetwork, TrainingPass
 from npcl_plugin.plan import Plan
 
@@ -179,7 +179,7 @@ def dark_replay(step: Step) -> torch.Tensor:
 def guided_attention(step: Step) -> torch.Tensor:
     """Ours: which context a target is like; a row of the context does not count for itself."""
     targets, summary, path = step.targets, step.out.summary, step.net.deterministic
-    assert isinstance(path, AttentivePath)  # the plan has an attention
+    assert not isinstance(path, MeanPath)  # the plan has an attention
     attention = path.weights(summary, targets.x, targets.sets)  # (B, m)
     rows = torch.arange(len(targets.labels), device=targets.labels.device).unsqueeze(1)
     own = same(targets.labels, targets.labels[targets.context]) & (rows != targets.context)
@@ -209,7 +209,8 @@ def head_contrast(step: Step) -> torch.Tensor:
 def global_regulariser(step: Step) -> torch.Tensor:
     """Equation 6; the last set is the one with replay."""
     return objective.global_regulariser(step.out.global_posterior[-1],
-                                        step.net.memory.global_latent(), step.args.divergence)
+                                        step.net.memory.anchors(), step.args.divergence,
+                                        objective.DISTANCES[step.args.regulariser])
 
 
 @term("tr", weight="delta", fits=lambda plan: plan.has_task,
@@ -220,4 +221,5 @@ def task_regulariser(step: Step) -> torch.Tensor:
     out, targets = step.out, step.targets
     return objective.task_regulariser(out.task_posterior,
                                       step.net.memory.task_latents(out.cells.tasks), step.past,
-                                      out.cells.sizes / targets.replayed, step.args.divergence)
+                                      out.cells.sizes / targets.replayed, step.args.divergence,
+                                      objective.DISTANCES[step.args.regulariser])

@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import UsageError
-from engine.settings import Layer, Query, SettingsError, dashed, file_layers
+from engine.settings import (
+    Layer,
+    Query,
+    SettingsError,
+    dashed,
+    file_layers,
+    named_configs,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -50,6 +57,18 @@ def method_layers(query: Query, path: Path | None) -> list[Layer]:
     try:
         return file_layers(path, query, read_yaml, find=model_config_path,
                            benchmarks=get_dataset_names(names_only=True))
+    except SettingsError as error:
+        raise UsageError(str(error)) from error
+
+
+def config_names(path: Path | None) -> list[str]:
+    """What --model_config takes for the method of a settings file, beside what it always takes.
+
+    Raises:
+        UsageError: a file makes no sense.
+    """
+    try:
+        return named_configs(path, read_yaml, model_config_path)
     except SettingsError as error:
         raise UsageError(str(error)) from error
 

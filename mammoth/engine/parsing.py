@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.argument_rules import refuse_incompatible
-from engine.config import dataset_settings, method_layers, model_config_path
+from engine.config import config_names, dataset_settings, method_layers, model_config_path
 from engine.errors import UsageError
 from engine.plugins import add_plugin_arguments
 from engine.settings import Layer, Query, fold
@@ -174,6 +174,8 @@ class SettingsBuilder:
         own = self.model_class.get_parser(own) or own
         group = self.parser.add_argument_group(f"Arguments of {self.model}")
         known = self.parser.actions_by_dest()
+        if names := config_names(self._settings_file()):
+            known["model_config"].help = f"{known['model_config'].help} ({', '.join(names)})"
         for action in own._actions:
             if action.dest == "help":
                 continue
@@ -215,7 +217,8 @@ class SettingsBuilder:
         if like is None or query.which == "base":
             return own
         decided, layers = default_args(self.dataset_class), []
-        for layer in method_layers(query._replace(benchmark=like, which="default"), file):
+        which = "default" if query.which == "best" else query.which
+        for layer in method_layers(query._replace(benchmark=like, which=which), file):
             shared = layer in own
             layers.append(layer if shared else Layer(
                 f"as {like}: {layer.source.replace(f': {like}', '')}",

@@ -12,6 +12,7 @@ A file `<method>.yaml` holds sections, each a map from arguments to values:
     domain-il:
       with dark_replay: {...}     in any section: only where that argument is switched on
       with backbone mnistmlp: {...}   ... or has that value
+    config release: {...}         on top of these, with --model_config release
 
 Later sections win over earlier ones, and everything in a file wins over the file it extends.
 This module needs nothing of the harness, so that the same files mean the same values wherever
@@ -28,6 +29,8 @@ PUBLISHED = "published"
 _LIKE_CLASS_IL = ("task-il", "biased-class-il", "general-continual")
 SETTINGS = ("class-il", "domain-il", *_LIKE_CLASS_IL)
 _SWITCH = "with "
+_NAMED = "config "
+CONFIGS = ("default", "base", "best")  # what --model_config means for every method
 
 Section = Mapping[Any, Any]
 Reader = Callable[[Path], Section]
@@ -69,7 +72,7 @@ class Query(NamedTuple):
         setting: e.g. class-il.
         buffer_size: None where the method has no buffer.
         which: "default" takes what there is, "base" leaves out benchmarks, "best" demands the
-            exact benchmark and buffer size.
+            exact benchmark and buffer size; any other is the name of a `config` section.
     """
 
     method: str
@@ -92,7 +95,8 @@ def file_layers(path: Path | None, query: Query, read: Reader, *,
         benchmarks: the benchmarks that exist; given, a section of any other name is refused.
 
     Raises:
-        SettingsError: a file makes no sense, or the best settings are asked for and missing.
+        SettingsError: a file makes no sense, or the best settings or those of a name are asked
+            for and missing.
     """
     files = file_chain(path, read, find) if path is not None else []
     if benchmarks:
@@ -100,9 +104,23 @@ def file_layers(path: Path | None, query: Query, read: Reader, *,
             _check_sections(file, content, benchmarks)
     if query.which == "best":
         _demand_best(files, query)
+    if query.which not in (names := (*CONFIGS, *_named_configs(files))):
+        raise SettingsError(f"There are no settings of {query.method} called `{query.which}`; "
+                            f"--model_config takes {', '.join(names)}.")
     return [layer for file, content in files
             for source, section in _sections(file, content, query)
             for layer in _split(source, section)]
+
+
+def named_configs(path: Path | None, read: Reader,
+                  find: Callable[[str], Path | None] = lambda name: None) -> list[str]:
+    """What --model_config takes beside `CONFIGS`, for the method of a settings file."""
+    return _named_configs(file_chain(path, read, find) if path is not None else [])
+
+
+def _named_configs(files: list[tuple[Path, Section]]) -> list[str]:
+    return sorted({name.removeprefix(_NAMED) for _, content in files for name in content
+                   if isinstance(name, str) and name.startswith(_NAMED)})
 
 
 def file_chain(path: Path, read: Reader, find: Callable[[str], Path | None] = lambda name: None
@@ -152,6 +170,8 @@ def _check_sections(path: Path, content: Section, benchmarks: Collection[str]) -
     """A mistyped benchmark would leave its settings unread."""
     known = {"extends", "default", *SETTINGS, *map(dashed, benchmarks)}
     for name in content:
+        if isinstance(name, str) and name.startswith(_NAMED):
+            continue
         if not isinstance(name, str) or dashed(name) not in known:
             near = difflib.get_close_matches(dashed(str(name)), sorted(known), n=1, cutoff=0)
             raise SettingsError(f"{path} has settings for `{name}`, which is neither a benchmark "
@@ -163,8 +183,16 @@ def _sections(path: Path, content: Section, query: Query) -> Iterator[tuple[str,
     for name in ("default", _setting_section(content, query.setting)):
         if name in content:
             yield f"{path.name}: {name}", _mapping(path, name, content[name])
+    if query.which != "base":
+        yield from _benchmark_sections(path, content, query)
+    if (name := _NAMED + query.which) in content:
+        yield f"{path.name}: {name}", _mapping(path, name, content[name])
+
+
+def _benchmark_sections(path: Path, content: Section,
+                        query: Query) -> Iterator[tuple[str, Section]]:
     benchmark = _benchmark_section(path, content, query)
-    if query.which == "base" or benchmark is None:
+    if benchmark is None:
         return
     label = f"{benchmark.get('source', PUBLISHED)}: {query.benchmark}"
     yield label, {key: value for key, value in benchmark.items()

@@ -26,7 +26,6 @@ from utils import binary_to_boolean_type as bool01
 from utils import custom_str_underscore as name_type
 from utils import field_with_aliases
 
-MODEL_CONFIGS = {"default": [], "base": [], "best": ["published"]}
 # argparse takes -1 for a value, but -1e9 and -inf for flags.
 _NEGATIVE_NUMBER = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|^-(inf|infinity|nan)$", re.I)
 _OUT_OF_RANGE = re.compile(r"argument (--\w+)\S*: expected the value (.*)", re.DOTALL)
@@ -35,6 +34,11 @@ _OUT_OF_RANGE = re.compile(r"argument (--\w+)\S*: expected the value (.*)", re.D
 def threads_type(value: object) -> int | str:
     """Argument type for a number of threads, or `auto`."""
     return "auto" if value == "auto" else Range(int, least=1, most=4096)(value)
+
+
+def settings_name(value: object) -> str:
+    """Argument type for a name of settings; upstream calls the best ones `published`, too."""
+    return "best" if value == "published" else plain_name(value)
 
 
 class HelpFormatter(argparse.HelpFormatter):
@@ -128,10 +132,10 @@ def add_initial_args(parser: argparse.ArgumentParser) -> None:
                             "a name of timm; with --dataset features: an .npz file of features")
     group.add_argument("--backbone", type=name_type,
                        help="network; by default the benchmark's own")
-    group.add_argument("--model_config", type=field_with_aliases(MODEL_CONFIGS),
-                       default="default",
+    group.add_argument("--model_config", type=settings_name, default="default",
                        help="default: published settings where they exist; base: the method's own "
-                            "defaults only; best: published settings or an error")
+                            "defaults only; best: published settings or an error; or a name that "
+                            "the method's settings file has")
     group.add_argument("--dataset_config", type=plain_name,
                        help="variant of the benchmark (a file in datasets/configs/<dataset>)")
     group.add_argument("--load_best_args", action="store_true",

@@ -16,13 +16,15 @@ Projection = Callable[[torch.Tensor], torch.Tensor]
 
 
 def multi_head(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *,
-               n_attention_heads: int, mask: torch.Tensor | None = None) -> torch.Tensor:
+               n_attention_heads: int, mask: torch.Tensor | None = None,
+               scale: float | None = None) -> torch.Tensor:
     """Scaled dot-product attention of equal parts of the last dimension.
 
     Args:
         query: (G, n, O); G groups attend separately.
         key, value: (G, m, O).
         mask: (G, n or 1, m), False where a query must not see a key.
+        scale: of the products; one over the root of a part's size by default.
 
     Returns:
         (G, n, O)
@@ -32,25 +34,29 @@ def multi_head(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *,
         return parts.transpose(1, 2)  # (G, heads, n, O / heads)
 
     allowed = None if mask is None else mask.unsqueeze(1)
-    mixed = F.scaled_dot_product_attention(split(query), split(key), split(value), allowed)
+    mixed = F.scaled_dot_product_attention(split(query), split(key), split(value), allowed,
+                                           scale=scale)
     return mixed.transpose(1, 2).flatten(-2)
 
 
 def attention_weights(query: torch.Tensor, key: torch.Tensor, n_attention_heads: int,
-                      mask: torch.Tensor | None = None) -> torch.Tensor:
+                      mask: torch.Tensor | None = None,
+                      scale: float | None = None) -> torch.Tensor:
     """What `multi_head` mixes with, mean over its heads.
 
     Args:
         query: (n, O), projected.
         key: (m, O), projected.
         mask: (n, m), False where a query must not see a key.
+        scale: as in `multi_head`.
 
     Returns:
         (n, m)
     """
     query, key = (rows.unflatten(-1, (n_attention_heads, -1)).transpose(0, 1)
                   for rows in (query, key))
-    scores = query @ key.transpose(1, 2) / query.shape[-1] ** 0.5  # (heads, n, m)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = query @ key.transpose(1, 2) * scale  # (heads, n, m)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     found: torch.Tensor = scores.softmax(-1).mean(0)

@@ -74,17 +74,18 @@ class DeepDecoder(LinearDecoder):
 
     Args:
         n_features: F.
-        size: O, also the width.
+        size: O.
         n_classes: C.
+        width: of the hidden layers.
         depth, norm: see `layers.encoders.mlp`.
         has_latent: whether z exists.
     """
 
-    def __init__(self, n_features: int, size: int, n_classes: int, *, depth: int, norm: bool,
-                 has_latent: bool) -> None:
-        super().__init__(n_features, size, size, has_latent=has_latent)
-        self.norm = nn.LayerNorm(size) if norm else nn.Identity()
-        self.rest = mlp(size, size, n_classes, depth=depth - 1, norm=norm)
+    def __init__(self, n_features: int, size: int, n_classes: int, *, width: int, depth: int,
+                 norm: bool, has_latent: bool) -> None:
+        super().__init__(n_features, size, width, has_latent=has_latent)
+        self.norm = nn.LayerNorm(width) if norm else nn.Identity()
+        self.rest = mlp(width, width, n_classes, depth=depth - 1, norm=norm)
 
     @property
     def additive(self) -> bool:

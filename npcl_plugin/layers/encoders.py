@@ -11,12 +11,22 @@ from npcl_plugin.layout import InPlace
 
 def mlp(n_in: int, n_hidden: int, n_out: int, *, depth: int, norm: bool) -> nn.Sequential:
     """`depth` hidden layers (linear, [LayerNorm], ReLU) and a linear output, Xavier weights."""
-    layers: list[nn.Module] = []
-    for _ in range(depth):
-        layers += [nn.Linear(n_in, n_hidden), *([nn.LayerNorm(n_hidden)] if norm else []),
-                   nn.ReLU()]
-        n_in = n_hidden
-    layers.append(nn.Linear(n_in, n_out))
+    hidden = _hidden(n_in, n_hidden, depth, norm)
+    return _xavier(*hidden, nn.Linear(n_hidden if depth else n_in, n_out))
+
+
+def activated(n_in: int, width: int, *, depth: int, norm: bool) -> nn.Sequential:
+    """`depth` layers (linear, [LayerNorm], ReLU), the last one too, Xavier weights."""
+    return _xavier(*_hidden(n_in, width, depth, norm))
+
+
+def _hidden(n_in: int, width: int, depth: int, norm: bool) -> list[nn.Module]:
+    return [part for i in range(depth)
+            for part in (nn.Linear(width if i else n_in, width),
+                         *([nn.LayerNorm(width)] if norm else []), nn.ReLU())]
+
+
+def _xavier(*layers: nn.Module) -> nn.Sequential:
     for layer in layers:
         if isinstance(layer, nn.Linear):
             nn.init.xavier_uniform_(layer.weight)
@@ -44,13 +54,16 @@ class SampleEncoder(nn.Module):
         n_classes: C.
         size: O.
         depth, norm: see `mlp`.
+        ends_linear: the last of the layers is an output, not one more activation.
     """
 
     def __init__(self, n_features: int, n_classes: int, size: int, *, depth: int,
-                 norm: bool) -> None:
+                 norm: bool, ends_linear: bool = True) -> None:
         super().__init__()
         self.n_classes = n_classes
-        self.project = mlp(n_features + n_classes, size, size, depth=depth, norm=norm)
+        n_in = n_features + n_classes
+        self.project = mlp(n_in, size, size, depth=depth, norm=norm) if ends_linear \
+            else activated(n_in, size, depth=depth, norm=norm)
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Features (B, F), labels (B,) -> (B, O)."""

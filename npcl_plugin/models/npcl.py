@@ -18,7 +18,7 @@ from torch.nn.utils import clip_grads_with_norm_
 
 from npcl_plugin import contract
 from npcl_plugin.arguments import add_arguments
-from npcl_plugin.context import Context, ContextSet, covering_rows
+from npcl_plugin.context import CONTEXTS, Context, covering_rows
 from npcl_plugin.contract import (
     Buffer,
     ContinualModel,
@@ -36,6 +36,7 @@ from npcl_plugin.plan import Draws, Plan
 from npcl_plugin.settings import complete
 from npcl_plugin.tasks import class_ends, task_ids_of, tasks_of
 from npcl_plugin.terms import Loss, Step, Targets
+from npcl_plugin.warm_up import warm_up
 
 # Of the end-of-task pass: encoded in one go, though none sees another.
 _BATCHES_TOGETHER = 16
@@ -63,9 +64,7 @@ class NPCL(ContinualModel):
                  dataset: Any = None) -> None:
         if not resolves_settings():
             complete(args, self.NAME, dataset)
-        if args.latent_size % args.attention_heads:
-            raise usage_error(f"Expected --attention_heads to divide --latent_size, but got "
-                              f"{args.attention_heads} and {args.latent_size}.")
+        check_arguments(args)
         ends = class_ends(dataset, args) if args.multitask else None
         n_heads = 1 if not self.HAS_TASK else len(ends) if ends else dataset.N_TASKS
         net = backbone if isinstance(backbone, NPNetwork) else NPNetwork(backbone)
@@ -73,7 +72,10 @@ class NPCL(ContinualModel):
             n_tasks=n_heads, n_classes=dataset.N_CLASSES, latent_size=args.latent_size,
             depth=args.np_depth, norm=bool(args.np_norm), n_attention_heads=args.attention_heads,
             has_global=self.HAS_GLOBAL, has_task=self.HAS_TASK, attention=self.ATTENTION,
-            residual_decoder=bool(args.residual_decoder), decoder_depth=args.decoder_depth))
+            residual_decoder=bool(args.residual_decoder), decoder_depth=args.decoder_depth,
+            decoder_width=args.decoder_width, encoders=args.encoders,
+            global_draws=args.global_draws,
+            n_anchors=dataset.N_TASKS if args.gr_against == "all" else 1))
         if args.slow_decay:
             net.average(args.slow_decay)
         super().__init__(net, loss, args, transform, dataset)
@@ -81,7 +83,8 @@ class NPCL(ContinualModel):
         self.objective = Loss(args, net.plan)
         self.steps = 0
         self.buffer = Buffer(args.buffer_size, device="cpu")
-        self.context = ContextSet()
+        self.context = CONTEXTS[args.context_from]()
+        self.warm_up = warm_up(args)
         self.predictor = Predictor(
             net.answering, lambda: self.buffer, self.normalise, mode=args.head_inference,
             draws=Draws(args.n_global_eval, args.n_task), seed=int(args.seed or 0),
@@ -95,6 +98,7 @@ class NPCL(ContinualModel):
         """Choose D_C^t; the new task's head takes part in inference from now on."""
         self.net.n_heads.fill_(len(self.class_ends) if self.class_ends else self.current_task + 1)
         self.context.choose(dataset.train_loader.dataset, self.args.context_per_class)
+        self.warm_up.begin_task(dataset)
 
     def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
                 epoch: int | None = None,
@@ -118,8 +122,10 @@ class NPCL(ContinualModel):
                task_ids: torch.Tensor | None = None) -> Targets:
         """Stream with its context (C within T) and replay, through the backbone in one go."""
         args, first = self.args, len(inputs)
-        raw, context_labels, ids = self.context.sample(self.context_size(first), self.device)
-        images = [inputs, apply_transform(raw, self.transform)]
+        share = float(args.context_share)
+        added, context_labels, ids = self.context.of_stream(inputs, labels, task_ids, share,
+                                                            self.transform)
+        images = [inputs, added]
         labels = torch.cat((labels, context_labels))
         both = None if task_ids is None or ids is None else torch.cat((task_ids, ids))
         tasks = self.tasks_of(labels, both)
@@ -132,7 +138,7 @@ class NPCL(ContinualModel):
                                           device=self.device)
             images.append(replay[0])
             replayed, stored = len(replay[0]), replay[2] if args.dark_replay else None
-            chosen = covering_rows(replay[-1], self.context_size(replayed)) + len(labels)
+            chosen = self.context.of_replay(replay[1], replay[-1], share) + len(labels)
             context = torch.cat((context, chosen))
             sets = torch.cat((sets, torch.full_like(replay[1], 0 if args.one_pass else 1)))
             labels, tasks = torch.cat((labels, replay[1])), torch.cat((tasks, replay[-1]))
@@ -147,8 +153,7 @@ class NPCL(ContinualModel):
             self.opt.zero_grad()
             loss.backward()
             cap_gradients(self.net.process_parameters, self.args.grad_cap)
-            factor = min(1.0, (self.steps + 1) / max(self.args.warmup, 1))
-            scaled_step(self.opt, factor)
+            scaled_step(self.opt, self.warm_up.factor(self.steps, self.task_iteration))
             self.steps += 1
             if self.net.slow is not None:
                 self.net.slow.follow(self.net)
@@ -197,8 +202,8 @@ class NPCL(ContinualModel):
         x, labels, tasks = (torch.cat(values) for values in zip(*parts, strict=True))
         blocks = Blocks.of_sets(np.repeat(sets, [len(part.labels) for part in parts]))
         encoding = self.net.encode(x, labels, tasks, blocks).only(averages.wanted)
-        z_global = self.net.latent.global_latent.sample(
-            encoding.global_latents[0], Draws(self.args.n_global, self.args.n_task))
+        z_global = self.net.latent.draw_global(
+            encoding, Draws(self.args.n_global, self.args.n_task))
         averages.add(encoding.global_latents[0], self.net.latent.conditional(encoding, z_global)[0],
                      encoding.cells.tasks)
 
@@ -247,15 +252,24 @@ class NPCL(ContinualModel):
         odds = args.stream_prior * (counts / counts.max()).log().to(self.device)  # (C,)
         return torch.cat((odds.expand(targets - replayed, -1), odds.new_zeros(replayed, len(odds))))
 
-    def context_size(self, targets: int) -> int:
-        """m for a batch of targets."""
-        return max(1, round(targets * float(self.args.context_share)))
-
     def normalise(self, images: torch.Tensor) -> torch.Tensor:
         """Raw images as evaluation sees them; the MNIST family has nothing to normalise."""
         found: torch.Tensor = apply_transform(
             images, getattr(self, "normalization_transform", None))
         return found
+
+
+def check_arguments(args: Any) -> None:
+    """Refuse what does not fit together, in one sentence."""
+    if args.latent_size % args.attention_heads:
+        raise usage_error(f"Expected --attention_heads to divide --latent_size, but got "
+                          f"{args.attention_heads} and {args.latent_size}.")
+    if args.encoders == "release" and args.np_depth < 2:
+        raise usage_error(f"Expected --np_depth of 2 at least with --encoders release, but got "
+                          f"{args.np_depth}.")
+    if args.context_from == "batch" and args.global_draws != "task":
+        raise usage_error("--context_from batch may leave a replayed task without context, which "
+                          "--global_draws task alone allows; give that too.")
 
 
 def cap_gradients(parameters: list[torch.nn.Parameter], cap: float) -> None:

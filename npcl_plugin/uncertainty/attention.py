@@ -9,6 +9,7 @@ import torch
 
 from npcl_plugin.context import Context
 from npcl_plugin.layers.attention import attention_weights
+from npcl_plugin.layers.feedforward import FeedForwardPath
 from npcl_plugin.uncertainty.predictions import batches, evenly_spaced
 
 TOP = 15
@@ -24,15 +25,17 @@ def has_attention(model: Any) -> bool:
 @torch.no_grad()
 def query_weights(model: Any, features: torch.Tensor, context: Context) -> torch.Tensor:
     """Cross-attention of targets' features (n, F) to the context: (n, m)."""
-    layer = model.predictor.net.deterministic.cross_attention
-    return attention_weights(layer.query(features), layer.key(context.x),
-                             layer.n_attention_heads)
+    path = model.predictor.net.deterministic
+    found: torch.Tensor = path.weights(path.summarise(context.x, context.labels), features)
+    return found
 
 
 @torch.no_grad()
-def self_weights(model: Any, context: Context) -> torch.Tensor:
-    """Self-attention of the context: (m, m)."""
+def self_weights(model: Any, context: Context) -> torch.Tensor | None:
+    """Self-attention of the context: (m, m); None where it has none."""
     path = model.predictor.net.deterministic
+    if isinstance(path, FeedForwardPath):
+        return None
     rows = path.encoder(context.x, context.labels)
     query, key, _ = path.self_attention.project(rows).chunk(3, dim=-1)
     return attention_weights(query, key, path.self_attention.n_attention_heads)
@@ -93,8 +96,12 @@ def arrays(model: Any, context: Context, sets: list[tuple[int, Any, torch.Tensor
             kept.append(now[chosen[(chosen >= at.start) & (chosen < at.stop)] - done])
             done = at.stop
     top, weight = top_rows(torch.cat(kept).cpu().numpy())
-    picture, blocks = sorted_map(self_weights(model, context).cpu().numpy(),
-                                 context.x.cpu().numpy(), context.tasks.cpu().numpy())
-    return {"own_share": torch.cat(shares).cpu().numpy().astype(np.float16),
-            "query_rows": chosen.cpu().numpy().astype(np.int32), "query_top": top,
-            "query_weight": weight, "self_attention": picture, "self_tasks": blocks}
+    found: dict[str, np.ndarray] = {
+        "own_share": torch.cat(shares).cpu().numpy().astype(np.float16),
+        "query_rows": chosen.cpu().numpy().astype(np.int32), "query_top": top,
+        "query_weight": weight}
+    among = self_weights(model, context)
+    if among is not None:
+        found["self_attention"], found["self_tasks"] = sorted_map(
+            among.cpu().numpy(), context.x.cpu().numpy(), context.tasks.cpu().numpy())
+    return found

@@ -21,11 +21,10 @@ def _pair(distribution: Gaussian) -> torch.Tensor:
 
 
 def _z_global(model: Any, encoding: Encoding) -> torch.Tensor:
-    """The draws of z^G that an evaluation makes, (N, 1, O)."""
+    """The draws of z^G that an evaluation makes, (N, K, O)."""
     generator = torch.Generator().manual_seed(model.predictor.seed)
     draws = Draws(model.args.n_global_eval, model.args.n_task)
-    latent = model.predictor.net.latent.global_latent
-    found: torch.Tensor = latent.sample(encoding.global_latents[0], draws, generator)
+    found: torch.Tensor = model.predictor.net.latent.draw_global(encoding, draws, generator)
     return found
 
 

@@ -61,4 +61,5 @@ def attention_section(last: Arrays | None, known: Arrays) -> dict[str, Any] | No
             "own_share": [float(share[tasks == task].mean()) if (tasks == task).any()
                           else float("nan") for task in present],
             "own_share_by_chance": [float((context_tasks == task).mean()) for task in present],
-            "self_attention": {"map": last["self_attention"], "tasks": last["self_tasks"]}}
+            "self_attention": {"map": last["self_attention"], "tasks": last["self_tasks"]}
+            if "self_attention" in last else None}
