@@ -130,6 +130,10 @@ def unsay(args: Namespace, dataset_class: type) -> None:
         args.validation = None
     if str(args.lr_scheduler).lower() == "none":
         args.lr_scheduler = None
+    size = getattr(args, "image_size", None)
+    if size and (size, size) == getattr(dataset_class, "SIZE", None) \
+            and not hasattr(dataset_class, "resolved"):  # own images: what they are resized to
+        args.image_size = None
     if args.start_from == 0 and getattr(args, "loadcheck_digest", None) is None:
         args.start_from = None
     if args.stop_after is not None and args.stop_after == getattr(dataset_class, "N_TASKS", None):
@@ -149,7 +153,8 @@ def complete_backbone_args(args: Namespace, benchmark: Any) -> None:
     if "input_size" in known and "input_size" not in getattr(args, "conf_sources", {}) \
             and getattr(benchmark, "SIZE", None) is not None:
         channels = len(benchmark.MEAN) if getattr(benchmark, "MEAN", None) is not None else 1
-        args.input_size = math.prod(benchmark.SIZE) * channels
+        smaller = getattr(args, "image_size", None) if len(benchmark.SIZE) == 2 else None
+        args.input_size = (smaller**2 if smaller else math.prod(benchmark.SIZE)) * channels
 
 
 def checkpoint_name(args: Namespace) -> str:

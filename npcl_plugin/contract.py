@@ -37,6 +37,7 @@ _HOME = {
     "CIFAR10": "datasets.utils.cifar",
     "CIFAR100": "datasets.utils.cifar",
     "load_cifar": "datasets.utils.cifar",
+    "average_pooled": "datasets.utils.images",
 }
 _RENAMED = {"bool01": "binary_to_boolean_type"}
 

@@ -7,6 +7,7 @@ import torch
 from datasets.utils.builtin import ColourDataset
 from datasets.utils.cifar import CIFAR10, load_cifar
 from datasets.utils.pipelines import augmented, colour_jitter, normalised
+from engine.argument_types import PositiveInt
 from engine.errors import UsageError
 
 
@@ -32,14 +33,16 @@ class SequentialCIFAR10(ColourDataset):
                    "ship", "truck")
 
     def __init__(self, args: Namespace,
-                 transform_type: Literal["weak", "strong"] = "weak") -> None:
-        super().__init__(args)
+                 transform_type: Literal["weak", "strong"] = "weak",
+                 image_size: PositiveInt | None = None) -> None:
         if transform_type not in ("weak", "strong"):
             raise UsageError(f"Expected --transform_type weak or strong, but got "
                              f"{transform_type}.")
         if transform_type == "strong":
             self.TRANSFORM = augmented(32, self.MEAN, self.STD, colour_jitter())
+        super().__init__(args, image_size)
 
     def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Images (N, 32, 32, 3) uint8 and labels (N,)."""
-        return load_cifar(CIFAR10, train)
+        images, labels = load_cifar(CIFAR10, train)
+        return self.at_size(train, images), labels

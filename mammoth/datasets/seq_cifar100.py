@@ -38,4 +38,5 @@ class SequentialCIFAR100(ColourDataset):
 
     def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Images (N, 32, 32, 3) uint8 and labels (N,)."""
-        return load_cifar(CIFAR100, train)
+        images, labels = load_cifar(CIFAR100, train)
+        return self.at_size(train, images), labels

@@ -23,4 +23,5 @@ class SequentialTinyImagenet(ColourDataset):
 
     def load_split(self, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Images (N, 64, 64, 3) uint8 and labels (N,)."""
-        return load_tiny_imagenet(train)
+        images, labels = load_tiny_imagenet(train)
+        return self.at_size(train, images), labels

@@ -10,6 +10,7 @@ from npcl_plugin import contract
 COUNTERPART = {
     "seq-mnist": "fashion-mnist", "perm-mnist": "fashion-mnist", "rot-mnist": "fashion-mnist",
     "mnist-360": "fashion-mnist", "seq-fmnist": "mnist", "seq-cifar10": "cifar100",
+    "seq-cifar10-small": "cifar100",
     "seq-cifar100": "cifar10", "seq-digits": "inverted", "perm-digits": "inverted",
     "rot-digits": "inverted",
 }
@@ -50,6 +51,7 @@ def novel_for(wanted: str, dataset: Any) -> Novel:
             images = dataset.embed(images, f"novel-{name}")
     except contract.UsageError as error:
         return Novel(name, None, "", f"There is no novel data: {error}")
+    images = _as_small(images, newest.data)
     if images is None or images.shape[1:] != newest.data.shape[1:]:
         return Novel(name, None, "", f"The images of {name} do not have the shape of "
                                      f"{dataset.NAME}'s, so there is no novel data.")
@@ -59,6 +61,14 @@ def novel_for(wanted: str, dataset: Any) -> Novel:
     through = ", as features" if hasattr(dataset, "embed") else \
         f", through the newest task's {type(domain).__name__.lower()}" if domain else ""
     return Novel(name, changed, TITLES[name] + through)
+
+
+def _as_small(images: Any, own: Any) -> Any:
+    """Colour images averaged down to the benchmark's, if that has smaller ones (`--image_size`)."""
+    if images is None or images.dim() != 4 or own.dim() != 4:
+        return images
+    factor, rest = divmod(images.shape[1], own.shape[1])
+    return images if rest or factor < 2 else contract.average_pooled(images, factor)
 
 
 def _images(name: str, dataset: Any) -> Any:

@@ -1,4 +1,5 @@
 """What the benchmarks of this folder share: images in memory, and kinds of tasks on them."""
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,10 +9,12 @@ from datasets.transforms.permutation import Permutation
 from datasets.transforms.rotation import Rotation
 from datasets.utils.continual_dataset import ContinualDataset, store_masked_loaders
 from datasets.utils.domain_union import union_of_domains
-from datasets.utils.images import Domain, ImageDataset
+from datasets.utils.images import Domain, ImageDataset, average_pooled
 from datasets.utils.label_reduction import UNLABELED
 from datasets.utils.masking import make_loader
 from datasets.utils.seeds import numpy_rng
+from engine.argument_types import PositiveInt
+from engine.errors import UsageError
 
 
 class PlainImages:
@@ -104,10 +107,40 @@ class RotatedDataset(InMemoryDataset):
 
 
 class ColourDataset(InMemoryDataset):
-    """Colour images with the class's TRANSFORM for training and TEST_TRANSFORM for testing."""
+    """Colour images with the class's TRANSFORM for training and TEST_TRANSFORM for testing.
+
+    Args:
+        image_size: pixels on a side, a divisor of the benchmark's: each becomes the average of
+            those that it stands for, and random crops move by as much less.
+    """
 
     MEAN: Sequence[float]
     STD: Sequence[float]
+    _factor = 1  # how many of the benchmark's pixels, across, become one
+
+    def __init__(self, args: Namespace, image_size: PositiveInt | None = None) -> None:
+        super().__init__(args)
+        self._pooled: dict[bool, torch.Tensor] = {}
+        if image_size is None:
+            return
+        from datasets.utils.pipelines import for_smaller_images
+
+        full = self.SIZE[0]
+        if full % image_size:
+            smaller = [str(size) for size in range(full, 3, -1) if full % size == 0]
+            raise UsageError(f"Expected --image_size to divide the {full} pixels of {self.NAME} "
+                             f"({', '.join(smaller)}), but got {image_size}.")
+        self._factor = full // image_size
+        self.SIZE = (image_size, image_size)
+        self.TRANSFORM = for_smaller_images(self.TRANSFORM, self._factor)
+
+    def at_size(self, train: bool, images: torch.Tensor) -> torch.Tensor:
+        """All images (N, H, W, 3) of a split at `--image_size`; computed once."""
+        if self._factor == 1:
+            return images
+        if train not in self._pooled:
+            self._pooled[train] = average_pooled(images, self._factor)
+        return self._pooled[train]
 
     def _train_transform(self) -> Any:
         return self.TRANSFORM

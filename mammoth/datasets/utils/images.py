@@ -38,6 +38,21 @@ def to_float(rows: torch.Tensor) -> torch.Tensor:
     return images.div_(255) if rows.dtype == torch.uint8 else images
 
 
+def average_pooled(images: torch.Tensor, factor: int) -> torch.Tensor:
+    """Smaller images, each pixel the rounded average of `factor` x `factor` pixels.
+
+    Args:
+        images: (N, H, W, C) uint8; `factor` divides both extents.
+
+    Returns:
+        (N, H / factor, W / factor, C) uint8
+    """
+    count, height, width, channels = images.shape
+    blocks = images.reshape(count, height // factor, factor, width // factor, factor, channels)
+    total = blocks.sum((2, 4), dtype=torch.int32)
+    return total.add_(factor**2 // 2).div_(factor**2, rounding_mode="floor").to(torch.uint8)
+
+
 def image_to_float(image: Any) -> torch.Tensor:
     """ToTensor for one image: PIL, array or tensor (H, W) or (H, W, C) -> (C, H, W)."""
     pixels = image if torch.is_tensor(image) else torch.from_numpy(np.array(image))

@@ -21,3 +21,17 @@ def normalised(mean: Sequence[float], std: Sequence[float]) -> transforms.Compos
 def colour_jitter() -> transforms.ColorJitter:
     """The additional augmentation of the `strong` pipelines."""
     return transforms.ColorJitter(0.2, 0.2, 0.2, 0.1)
+
+
+def for_smaller_images(pipeline: transforms.Compose, factor: int) -> transforms.Compose:
+    """The same pipeline for images of 1 / `factor` of the extent: crops and padding shrink too."""
+    return transforms.Compose([_smaller_crop(step, factor)
+                               if isinstance(step, transforms.RandomCrop) else step
+                               for step in pipeline.transforms])
+
+
+def _smaller_crop(crop: transforms.RandomCrop, factor: int) -> transforms.RandomCrop:
+    padding = crop.padding or 0
+    smaller = padding // factor if isinstance(padding, int) else [p // factor for p in padding]
+    return transforms.RandomCrop([extent // factor for extent in crop.size], smaller,
+                                 crop.pad_if_needed, crop.fill, crop.padding_mode)
