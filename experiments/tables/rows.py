@@ -2,9 +2,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-DATASETS = {"seq-cifar10": "S-CIFAR-10", "seq-cifar10-small": "S-CIFAR-10 small", "seq-cifar100": "S-CIFAR-100",
+DATASETS = {"seq-cifar10": "S-CIFAR-10", "seq-cifar100": "S-CIFAR-100",
             "seq-tinyimg": "S-Tiny-ImageNet", "perm-mnist": "P-MNIST", "rot-mnist": "R-MNIST",
-            "seq-mnist": "S-MNIST", "seq-fmnist": "S-FMNIST"}
+            "seq-mnist": "S-MNIST", "seq-fmnist": "S-FMNIST",
+            "seq-cifar10-small": "S-CIFAR-10 at 16 x 16"}
 
 
 @dataclass(frozen=True)

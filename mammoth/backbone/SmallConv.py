@@ -50,5 +50,5 @@ class SmallConv(MammothBackbone):
 
 @register_backbone("smallconv")
 def smallconv(num_classes: PositiveInt, num_filters: PositiveInt = 32) -> SmallConv:
-    """Three convolutions of 32, 64 and 128 filters: 94,634 parameters for 10 classes."""
+    """Three convolutions of 32, 64 and 128 filters: 94,762 parameters for 10 classes."""
     return SmallConv(num_classes, num_filters)

@@ -200,10 +200,8 @@ class SettingsBuilder:
         self._method_layers = self._with_borrowed(query)
         variant = first.dataset_config or inherited.get("dataset_config") \
             or fold(self._method_layers, {}).get("dataset_config", (None, ""))[0]
-        known = self.parser.actions_by_dest()
-        kept = {k: v for k, v in inherited.items() if k in known}
         return [Layer(self.dataset, default_args(self.dataset_class)), self._own_defaults,
-                *self._method_layers, self._variant_layer(variant), Layer("checkpoint", kept)]
+                *self._method_layers, self._variant_layer(variant), Layer("checkpoint", inherited)]
 
     def _with_borrowed(self, query: Query) -> list[Layer]:
         """The method's layers, with those for the benchmark that this one is like under its own.

@@ -121,6 +121,7 @@ class ColourDataset(InMemoryDataset):
     def __init__(self, args: Namespace, image_size: PositiveInt | None = None) -> None:
         super().__init__(args)
         self._pooled: dict[bool, torch.Tensor] = {}
+        image_size = image_size or self.DEFAULTS.get("image_size")
         if image_size is None:
             return
         from datasets.utils.pipelines import for_smaller_images

@@ -17,12 +17,14 @@ from backbone import (
 from backbone.MNISTMLP import BaseMNISTMLP, mnistmlp
 from backbone.ResNet32 import resnet32
 from backbone.ResNetBlock import BasicBlock, ResNet, reduced_resnet18, resnet18, resnet34
+from backbone.SmallConv import smallconv
 from engine.errors import RunError, UsageError
 from utils.batch_norm import bn_track_stats
 
 SMALL = {"mnistmlp": lambda: mnistmlp(7, mlp_hidden_size=12, input_size=3 * 64),
          "resnet18": lambda: resnet18(7, num_filters=4),
-         "resnet32": lambda: resnet32(7, depth=8)}
+         "resnet32": lambda: resnet32(7, depth=8),
+         "smallconv": lambda: smallconv(7, num_filters=4)}
 
 
 @pytest.fixture(params=SMALL)
@@ -40,7 +42,7 @@ def images(count=5):
     (reduced_resnet18, 10, 1_094_750), (reduced_resnet18, 100, 1_109_240),
     (reduced_resnet18, 200, 1_125_340), (resnet34, 10, 21_282_122), (resnet34, 100, 21_328_292),
     (resnet32, 10, 464_282), (resnet32, 100, 470_132), (mnistmlp, 9, 89_509),
-    (mnistmlp, 10, 89_610)])
+    (mnistmlp, 10, 89_610), (smallconv, 10, 94_762), (smallconv, 100, 106_372)])
 def test_factory_has_published_number_of_parameters(factory, classes, expected):
     with torch.device("meta"):
         net = factory(num_classes=classes)
@@ -160,7 +162,26 @@ def test_resnet_forward_equals_slow_definition():
     assert isinstance(net, ResNet) and net.feature_dim == 32
 
 
-@pytest.mark.parametrize("factory", [reduced_resnet18, resnet32])
+def test_smallconv_equals_slow_definition():
+    net = SMALL["smallconv"]().eval()
+    hidden = images()
+    _, maps = net(hidden, returnt="full")
+    assert [tuple(m.shape[1:]) for m in maps] == [(4, 4, 4), (8, 2, 2), (16, 1, 1)]
+    for (convolution, norm), shown in zip(net.layers, maps, strict=True):
+        every = nn.functional.conv2d(hidden, convolution.weight, padding=1)  # stride 1
+        hidden = torch.relu(norm(every[:, :, ::2, ::2]))
+        torch.testing.assert_close(shown, hidden)
+    expected = net.classifier(nn.functional.adaptive_avg_pool2d(hidden, 1).flatten(1))
+    torch.testing.assert_close(net(images()), expected)
+
+
+@pytest.mark.parametrize("size", [1, 5, 16, 32])
+def test_smallconv_takes_images_of_any_size(size):
+    net = SMALL["smallconv"]().eval()
+    assert net(torch.rand(2, 3, size, size)).shape == (2, 7)
+
+
+@pytest.mark.parametrize("factory", [reduced_resnet18, resnet32, smallconv])
 def test_maps_have_channels_innermost_and_parameters_do_not(factory):
     net = factory(3)
     logits, maps = net(torch.randn(2, 3, 16, 16), returnt="full")

@@ -24,6 +24,7 @@ FACTS = {
     "rot-mnist": ("domain-il", 20, 10, 10, (28, 28), 128, 1, "mnistmlp"),
     "mnist-360": ("general-continual", 1, 9, 9, (28, 28), 16, 1, "mnistmlp"),
     "seq-cifar10": ("class-il", 5, 2, 10, (32, 32), 32, 50, "resnet18"),
+    "seq-cifar10-small": ("class-il", 5, 2, 10, (16, 16), 128, 15, "smallconv"),
     "seq-cifar100": ("class-il", 10, 10, 100, (32, 32), 32, 50, "resnet18"),
     "seq-tinyimg": ("class-il", 10, 20, 200, (64, 64), 32, 100, "resnet18"),
     "seq-digits": ("class-il", 5, 2, 10, (8, 8), 32, 5, "mnistmlp"),

@@ -34,6 +34,16 @@ def test_inference_is_on_the_data_and_with_the_settings_of_the_checkpoint(traine
     assert args.conf_key != trained[0].key, "another run than the one that trained"
 
 
+def test_width_of_the_network_is_the_checkpoints(tmp_path):
+    words = ("--model", "sgd", "--dataset", "seq-digits", "--lr", 0.1, "--debug_mode", 1,
+             "--mlp_hidden_size", 7, "--savecheck", "last")
+    experiment(tmp_path, *words).run()
+    args = parsed(tmp_path, "--loadcheck", next((tmp_path / "checkpoints").glob("*.pt")),
+                  "--inference_only", 1)
+    assert args.mlp_hidden_size == 7
+    run(args)
+
+
 @pytest.mark.parametrize(("words", "said"), [
     (("--model", "derpp"), ["--model is er there and derpp here"]),
     (("--dataset", "rot-digits"), ["--dataset is perm-digits there and rot-digits here"]),
