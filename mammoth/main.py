@@ -131,8 +131,9 @@ def unsay(args: Namespace, dataset_class: type) -> None:
     if str(args.lr_scheduler).lower() == "none":
         args.lr_scheduler = None
     size = getattr(args, "image_size", None)
-    if size and (size, size) == dataset_class.SIZE and not hasattr(dataset_class, "resolved") \
-            and "image_size" not in dataset_class.DEFAULTS:
+    if size and (size, size) == getattr(dataset_class, "SIZE", None) \
+            and not hasattr(dataset_class, "resolved") \
+            and "image_size" not in getattr(dataset_class, "DEFAULTS", {}):
         args.image_size = None
     if args.start_from == 0 and getattr(args, "loadcheck_digest", None) is None:
         args.start_from = None
