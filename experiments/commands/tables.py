@@ -34,7 +34,7 @@ def parse_args(argv: Sequence[str] | None = None) -> Namespace:
     parser.add_argument("--out", type=Path, help="Markdown file to write instead of printing")
     parser.add_argument("--docs", action="store_true",
                         help="write docs/tables.md and the tables between the marks of "
-                             "docs/results.md anew")
+                             "other pages in docs/ anew")
     parser.add_argument("--only", nargs="+", choices=names, default=names,
                         metavar="TABLE", help=f"some of {', '.join(names)}")
     return parser.parse_args(argv)

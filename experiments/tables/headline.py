@@ -30,11 +30,11 @@ def headline(book: MeasuredRuns) -> Iterator[Table]:
             keys = [key for key in measured if runs[key][0].setting == setting]
             variants = sorted({key[2] for key in keys}, key=place)
             if len(variants) > 1 and any(key[1] for key in keys):
-                yield _pivot(f"{setting.title().replace('Il', 'IL')} accuracy, %{ending}",
+                yield pivot(f"{setting.title().replace('Il', 'IL')} accuracy, %{ending}",
                              runs, theirs, keys, variants)
 
 
-def _pivot(title: str, runs: Runs, theirs: dict[str, Any], keys: list[Key],
+def pivot(title: str, runs: Runs, theirs: dict[str, Any], keys: list[Key],
            variants: list[str]) -> Table:
     """A row per method, a column per benchmark and buffer, the paper's figure where it has one."""
     header, columns = ["method"], [[name(v) for v in variants]]

@@ -65,13 +65,19 @@ def _breaks(section: Section, run: Run) -> bool:
 
 
 def documents(runs: list[Run]) -> dict[Path, str]:
-    """The project's pages as these runs make them: file -> its whole text."""
+    """The project's pages as these runs make them: file -> its whole text.
+
+    A page shows a section between two marks of its name, or every setting between marks `all`.
+    """
     book, known = MeasuredRuns.of(runs), all_sections()
-    first = "\n".join(map(str, known["headline"].build(book))).strip()
-    place = ROOT / "docs" / "results.md"
-    text = place.read_text(encoding="utf-8")
-    for mark, table in (("headline", first), ("all", all_settings(runs))):
-        before, rest = text.split(f"<!-- {mark} -->\n")
-        after = rest.split(f"<!-- /{mark} -->\n")[1]
-        text = f"{before}<!-- {mark} -->\n{table}\n<!-- /{mark} -->\n{after}"
-    return {ROOT / "docs" / "tables.md": pages(book, known), place: text}
+    made = {ROOT / "docs" / "tables.md": pages(book, known)}
+    for place in sorted((ROOT / "docs").glob("*.md")):
+        old = text = place.read_text(encoding="utf-8")
+        for mark in [name for name in (*known, "all") if f"<!-- {name} -->\n" in old]:
+            table = all_settings(runs) if mark == "all" else \
+                "\n".join(map(str, known[mark].build(book))).strip()
+            before, rest = text.split(f"<!-- {mark} -->\n")
+            after = rest.split(f"<!-- /{mark} -->\n")[1]
+            text = f"{before}<!-- {mark} -->\n{table}\n<!-- /{mark} -->\n{after}"
+            made[place] = text
+    return made

@@ -18,6 +18,7 @@ PAPER = Path(__file__).parent / "paper.json"
 _VARIANTS = {
     ("npcl", "joint=1"): "joint_npcl", ("npcl", "joint=1 multitask=1"): "multitask_npcl",
     ("np", "joint=1"): "joint_np", ("anp", "joint=1"): "joint_anp",
+    ("npcl", "model_config=release"): "npcl_release",
     ("npcl", "head_inference=naive"): "naive_npcl", ("npcl", "noisy_context=1"): "noisy",
     ("npcl", "delta=0 gamma=0"): "none", ("npcl", "delta=0"): "global",
     ("npcl", "gamma=0"): "task", ("npcl", "alpha=0"): "no_alpha", ("npcl", "beta=0"): "no_beta",
@@ -34,6 +35,7 @@ def register() -> None:
         heads,
         latents,
         novelty,
+        reproduction,
         tables,
     )
 
@@ -63,7 +65,8 @@ def register() -> None:
              Row("task", "NPCL, TR only", ablation=True),
              Row("no_alpha", "NPCL, α = 0 (ours)", ablation=True),
              Row("no_beta", "NPCL, β = 0 (ours)", ablation=True),
-             Row("npcl", first=True), Row("npcl_plus", first=True), after="derpp")
+             Row("npcl", first=True), Row("npcl_release", "NPCL, authors' code", first=True),
+             Row("npcl_plus", first=True), after="derpp")
     family = (name.replace("_", "-") for name in MODELS)
     estimate.COSTS.update(dict.fromkeys(family, _relative_cost))
 

@@ -55,6 +55,12 @@ def _novelty(kind: str, score: str) -> Callable[[Summary], Any]:
     return lambda summary: summary["novelty"][kind][score][-1]
 
 
+def _heads_accuracy(summary: Summary, own: bool) -> float:
+    """Mean over tasks of the accuracy of their own heads, or of all others."""
+    table = np.asarray(summary["heads"]["accuracy"], dtype=np.float64)  # (heads, tasks)
+    return float(np.nanmean(table[np.eye(*table.shape, dtype=bool) == own]))
+
+
 def _own_share(summary: Summary) -> float:
     return float(np.nanmean(np.asarray(summary["attention"]["own_share"], dtype=np.float64)))
 
@@ -87,6 +93,10 @@ MEASURES = (
     Measure("head_inference_accuracy", "Head inference", "Share of samples answered by the head of "
             "their own task.", lambda summary: summary["heads"]["inference_accuracy"][-1], "heads",
             better=1),
+    Measure("true_head_accuracy", "", "Accuracy where the head of a sample's own task answers, "
+            "mean over tasks.", lambda summary: _heads_accuracy(summary, own=True), "heads"),
+    Measure("other_heads_accuracy", "", "Accuracy where another task's head answers, mean over "
+            "tasks and heads.", lambda summary: _heads_accuracy(summary, own=False), "heads"),
     *(Measure(f"{kind}_{score}", f"{title} {label}", f"{words}; score: {meaning}.",
               _novelty(kind, score), "novelty", better=better)
       for kind, title, words, better in (

@@ -209,6 +209,22 @@ def test_search_marks_the_best_value_and_shares_the_published_run():
         ["n_global", "50 (published)", "**81.00 ± 1.41 (2)**"]]
 
 
+def test_readings_of_npcl_stand_beside_each_other():
+    heads = {"accuracy": 0.7, "true_head_accuracy": 0.71, "other_heads_accuracy": 0.5,
+             "head_inference_accuracy": 0.1}
+    release = {"model_config": "release"}
+    runs = [run("er", value=73.0), run("npcl", value=69.0), run("npcl", value=75.0, seed=9),
+            run("npcl", value=72.0, settings=release, uncertainty={"headline": heads}),
+            run("npcl", value=74.0, seed=1, settings=release)]
+    accuracy, found = all_sections()["reproduction"].build(MeasuredRuns.of(runs))
+    assert [row[:2] for row in accuracy.rows] == [
+        ["er", "**73.00**"], ["der", ""], ["npcl", "72.00 ± 4.24"],
+        ["NPCL, authors' code", "73.00 ± 1.41"]]
+    assert found.rows == [["P-MNIST", "NPCL, authors' code", "70.0", "71.0", "50.0", "10.0", "5",
+                           "1"]]
+    assert not list(all_sections()["reproduction"].build(MeasuredRuns.of(runs[:3])))
+
+
 def test_committed_pages_show_the_committed_results():
     for path, text in documents(read_records(ROOT / "results")).items():
         assert path.read_text(encoding="utf-8") == text, \

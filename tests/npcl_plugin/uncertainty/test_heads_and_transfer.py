@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npcl_plugin.uncertainty import heads, transfer
+from npcl_plugin.uncertainty.measures import MEASURES
 
 
 @given(st.integers(0, 1000), st.integers(1, 30), st.integers(1, 4), st.integers(1, 4))
@@ -61,3 +62,11 @@ def test_correlations_by_hand_and_undefined():
     for first, second in (([1, 2], [1, 2]), ([1, 1, 1], [1, 2, 3]), ([1, 2, np.nan], [1, 2, 3])):
         found = transfer.correlations(np.array(first, float), np.array(second, float))
         assert all(math.isnan(value) for value in found.values())
+
+
+def test_accuracies_of_the_true_and_of_other_heads():
+    table = [[0.9, 0.3], [0.5, 0.8], [0.1, math.nan]]  # three heads, two tasks
+    values = {m.name: m.of({"heads": {"accuracy": table}}) for m in MEASURES
+              if m.name.endswith(("true_head_accuracy", "other_heads_accuracy"))}
+    assert values == {"true_head_accuracy": pytest.approx(0.85),
+                      "other_heads_accuracy": pytest.approx(0.3)}
