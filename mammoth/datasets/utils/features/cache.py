@@ -56,7 +56,9 @@ def features_of(images: torch.Tensor, spec: NetworkSpec, label: str,
         UsageError: the network cannot be built, or the cache cannot be written.
     """
     folder = Path(base_path(), "features", spec.identity)
-    path = folder / f"{label}-{digest_of(images)}.npy"
+    digest = digest_of(images)
+    path = min(folder.glob(f"*-{digest}.npy"),  # the same images may have another name
+               default=folder / f"{label}-{digest}.npy")
     if path not in _in_memory:
         found = _read(path, len(images))
         if found is None:

@@ -6,6 +6,7 @@ file (`--features_weights`). Nothing in a weights file is executed.
 """
 import difflib
 import importlib.util
+import warnings
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -99,8 +100,8 @@ class FeatureNetwork:
         self.mean, self.std = (torch.tensor(settings[key], device=self.device).view(1, 3, 1, 1)
                                for key in ("mean", "std"))
         self.dim: int = network.num_features
-        self._network = network.eval().requires_grad_(False).to(
-            self.device, memory_format=torch.channels_last)
+        self._network = fast_graph(network.eval().requires_grad_(False).to(
+            self.device, memory_format=torch.channels_last), spec.size)
 
     @torch.inference_mode()
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
@@ -116,6 +117,25 @@ class FeatureNetwork:
                                size=(self.size, self.size), mode="bicubic", antialias=True)
         return ((scaled.clamp_(0, 1) - self.mean) / self.std).contiguous(
             memory_format=torch.channels_last)
+
+
+def fast_graph(network: Any, size: int) -> Any:
+    """The same function with its constants folded: nearly twice as fast on a CPU.
+
+    Batch normalisation goes into the convolutions before it, so the last bits of a feature may
+    differ. A network that cannot be recorded, or answers otherwise then, stays as it is.
+    """
+    device = next(network.parameters()).device
+    first, second = (torch.linspace(-1, 1, n * 3 * size * size, device=device).view(n, 3, size, size)
+                     for n in (2, 3))
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # notes of the recorder about values that it keeps
+        try:
+            graph = torch.jit.freeze(torch.jit.trace(network, first))
+            same = torch.allclose(graph(second), network(second), rtol=1e-3, atol=1e-3)
+        except Exception:  # the recorder raises many kinds for what it does not know
+            return network
+    return graph if same else network
 
 
 def load_network(spec: NetworkSpec) -> Any:
