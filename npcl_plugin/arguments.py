@@ -137,6 +137,10 @@ def _add_extensions(parser: Any) -> None:
     _required(parser)("--stream_prior", type=WEIGHT,
                       help="ours: classes compete for a sample of the stream with prior odds "
                            "n ** this, n its samples in context and buffer; 0: as equals")
+    _required(parser)("--stream_context", type=COUNT,
+                      help="ours, on frozen features (--features): class means of the whole stream "
+                           "are context, and this many samples per step are moved onto the means "
+                           "of past classes; 0: none")
     parser.add_argument(
         "--extension_draws", type=SIZE, default=4,
         help="ours: draws used by --task_marginal and --head_contrast")

@@ -15,6 +15,7 @@ from npcl_plugin.context import Context
 from npcl_plugin.contract import evaluation_mode
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws
+from npcl_plugin.stream import ClassMeans
 
 _SMALLEST_SUM = 1e-30
 HeadInference = Literal["entropy", "mixture", "naive", "variance", "energy", "max_prob"]
@@ -171,16 +172,18 @@ class Predictor:
         mode: which head answers.
         seed: of the draws.
         context_size: rows of the buffer to use, all by default.
+        class_means: what is kept of the whole stream, as more context (`--stream_context`).
     """
 
     batch_size = 64  # larger ones leave the caches: ResNet-18 takes half as long again at 256
 
     def __init__(self, net: NPNetwork, find_buffer: Callable[[], Any],
                  normalise: Callable[[torch.Tensor], torch.Tensor], *, draws: Draws,
-                 mode: HeadInference, seed: int, context_size: int | None = None) -> None:
+                 mode: HeadInference, seed: int, context_size: int | None = None,
+                 class_means: ClassMeans | None = None) -> None:
         self.net, self.find_buffer, self.normalise = net, find_buffer, normalise
         self.draws, self.mode, self.seed = draws, mode, seed
-        self.context_size = context_size
+        self.context_size, self.class_means = context_size, class_means
         self._tensors: list[torch.Tensor] = []  # of the network; listing them takes long
         self._key: tuple[Any, ...] | None = None
         self._prepared: Prepared | None = None
@@ -214,6 +217,8 @@ class Predictor:
         buffer = self.find_buffer()
         examples = getattr(buffer, "examples", None)
         rows = () if examples is None else (id(examples), examples._version)
+        if self.class_means is not None:
+            rows += (self.class_means.sums._version,)
         return (sum(t._version for t in self._tensors), first.data_ptr(), first.dtype,
                 buffer.num_seen_examples, *rows)
 
@@ -224,9 +229,13 @@ class Predictor:
         Args:
             size: this many random rows of it; all by default.
         """
+        known = None if self.class_means is None else self.class_means.context()
+        if known is not None:
+            with evaluation_mode(self.net):
+                known = known._replace(x=self.net.features(known.x))
         buffer = self.find_buffer()
         if buffer.is_empty() or size == 0:
-            return None
+            return known
         device = next(self.net.parameters()).device
         rows = torch.arange(len(buffer))
         if size is not None and size < len(rows):
@@ -236,7 +245,8 @@ class Predictor:
         with evaluation_mode(self.net):
             x = torch.cat([self.net.features(self.normalise(buffer.examples[part].to(device)))
                            for part in rows.split(self.batch_size)])  # (m, F)
-        return Context(x, buffer.labels[rows].to(device), buffer.task_labels[rows].to(device))
+        found = Context(x, buffer.labels[rows].to(device), buffer.task_labels[rows].to(device))
+        return found if known is None else Context(*map(torch.cat, zip(known, found, strict=True)))
 
     @torch.no_grad()
     def probabilities(self, images: torch.Tensor) -> torch.Tensor:

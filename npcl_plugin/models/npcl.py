@@ -34,6 +34,7 @@ from npcl_plugin.layout import Blocks
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws, Plan
 from npcl_plugin.settings import complete
+from npcl_plugin.stream import ClassMeans, refuse_where_features_drift
 from npcl_plugin.tasks import class_ends, task_ids_of, tasks_of
 from npcl_plugin.terms import Loss, Step, Targets
 from npcl_plugin.warm_up import warm_up
@@ -85,10 +86,14 @@ class NPCL(ContinualModel):
         self.buffer = Buffer(args.buffer_size, device="cpu")
         self.context = CONTEXTS[args.context_from]()
         self.warm_up = warm_up(args)
+        self.class_means: ClassMeans | None = None
+        if args.stream_context:
+            refuse_where_features_drift(args)
+            self.class_means = ClassMeans(dataset.N_CLASSES, dataset.SIZE[0])
         self.predictor = Predictor(
             net.answering, lambda: self.buffer, self.normalise, mode=args.head_inference,
             draws=Draws(args.n_global_eval, args.n_task), seed=int(args.seed or 0),
-            context_size=args.eval_context)
+            context_size=args.eval_context, class_means=self.class_means)
 
     def get_parameters(self) -> Iterator[torch.nn.Parameter]:
         """What the optimiser trains: all but the slow weights."""
@@ -99,6 +104,8 @@ class NPCL(ContinualModel):
         self.net.n_heads.fill_(len(self.class_ends) if self.class_ends else self.current_task + 1)
         self.context.choose(dataset.train_loader.dataset, self.args.context_per_class)
         self.warm_up.begin_task(dataset)
+        if self.class_means is not None:
+            self.class_means.add(dataset.train_loader.dataset, self.tasks_of)
 
     def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
                 epoch: int | None = None,
@@ -133,6 +140,15 @@ class NPCL(ContinualModel):
         if self.class_ends:  # several tasks at once: each needs a context point
             context = covering_rows(tasks, len(context))
         sets, replayed, stored = torch.zeros_like(labels), 0, None
+        if self.class_means is not None:
+            count = args.stream_context
+            past = self.class_means.rehearsal(inputs, labels[:first], count,
+                                              self.context.size(count, share), self.current_task)
+            images.append(past.x)
+            n_means = max(len(past.labels) - count, 0)
+            context = torch.cat((context, torch.arange(n_means, device=self.device) + len(labels)))
+            sets = torch.cat((sets, torch.full_like(past.labels, 0 if args.one_pass else 1)))
+            labels, tasks = torch.cat((labels, past.labels)), torch.cat((tasks, past.tasks))
         if not self.buffer.is_empty() and args.minibatch_size > 0:
             replay = self.buffer.get_data(args.minibatch_size, transform=self.transform,
                                           device=self.device)
@@ -249,6 +265,8 @@ class NPCL(ContinualModel):
         if not self.buffer.is_empty():
             labels = torch.cat((labels, self.buffer.labels.to(labels)))
         counts = labels.bincount(minlength=self.N_CLASSES).clamp(1, args.context_per_class)
+        if self.class_means is not None:  # as many samples as anyone likes can be made
+            counts[self.class_means.counts > 0] = args.context_per_class
         odds = args.stream_prior * (counts / counts.max()).log().to(self.device)  # (C,)
         return torch.cat((odds.expand(targets - replayed, -1), odds.new_zeros(replayed, len(odds))))
 

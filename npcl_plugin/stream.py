@@ -1,0 +1,92 @@
+"""What is kept of the whole stream where features never change: the mean of each class.
+
+On frozen features (`--features`) a sample is the same vector for ever, so the sums that a set
+encoder averages can be kept: F numbers a class, whatever the number of its samples. The means are
+context beside the buffer's samples. Moved onto another class's mean, a sample of the stream becomes
+a sample of that class, as far as classes differ in their means only (as linear discriminant analysis
+has it, and FeTrIL, Petit et al. 2023): past classes are rehearsed without a sample of theirs.
+"""
+from argparse import Namespace
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from npcl_plugin.context import Context, covering_rows
+from npcl_plugin.contract import usage_error
+
+_ROWS_AT_A_TIME = 4096
+
+
+def refuse_where_features_drift(args: Namespace) -> None:
+    """Means of inputs say something about new inputs on frozen features only."""
+    if not getattr(args, "features", None):
+        raise usage_error("--stream_context keeps class means, which are worth keeping of frozen "
+                          "features only; give --features or leave it out.")
+
+
+class ClassMeans(nn.Module):
+    """The sum and number of each class's samples so far, as part of every checkpoint.
+
+    Args:
+        n_classes: C.
+        size: numbers of a sample, F.
+    """
+
+    sums: torch.Tensor  # (C, F)
+    counts: torch.Tensor  # (C,)
+    tasks: torch.Tensor  # (C,) the task that showed the class
+
+    def __init__(self, n_classes: int, size: int) -> None:
+        super().__init__()
+        self.register_buffer("sums", torch.zeros(n_classes, size, dtype=torch.float64))
+        self.register_buffer("counts", torch.zeros(n_classes, dtype=torch.long))
+        self.register_buffer("tasks", torch.zeros(n_classes, dtype=torch.long))
+
+    def add(self, data: Any, task_of: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        """Take in a task's training set; unlabelled samples (-1) are left out.
+
+        Args:
+            task_of: labels (n,) -> tasks (n,).
+        """
+        for rows in torch.arange(len(data.targets)).split(_ROWS_AT_A_TIME):
+            x, labels = data.fetch(rows)[:2]
+            known = labels >= 0
+            labels = labels[known].to(self.counts.device)
+            self.sums.index_add_(0, labels, x[known].flatten(1).to(self.sums))
+            self.counts += labels.bincount(minlength=len(self.counts))
+            self.tasks[labels] = task_of(labels)
+
+    def numbers(self) -> int:
+        """How many numbers are stored: a mean, a count and a task for each class."""
+        return self.sums.numel() + self.counts.numel() + self.tasks.numel()
+
+    def of(self, labels: torch.Tensor) -> torch.Tensor:
+        """Means (n, F) of classes (n,)."""
+        return (self.sums[labels] / self.counts[labels].unsqueeze(1)).float()
+
+    def context(self) -> Context:
+        """The classes seen so far as labelled samples: their means."""
+        labels = self.counts.nonzero().squeeze(1)
+        return Context(self.of(labels), labels, self.tasks[labels])
+
+    def rehearsal(self, x: torch.Tensor, labels: torch.Tensor, count: int, n_means: int,
+                  task: int) -> Context:
+        """Rows of the tasks before `task`: `n_means` means or more, then `count` moved samples.
+
+        Every such task is among the means.
+
+        Args:
+            x: (n, F) whose differences from their means are moved.
+            labels: (n,) of them.
+        """
+        past = ((self.counts > 0) & (self.tasks < task)).nonzero().squeeze(1)
+        if not len(past):
+            return Context(x[:0], labels[:0], labels[:0])
+        donors = torch.arange(count, device=x.device) % len(labels)
+        classes = past[torch.randint(len(past), (count,), device=x.device)]
+        moved = x[donors] + self.of(classes) - self.of(labels[donors])
+        chosen = past[covering_rows(self.tasks[past], n_means)]
+        classes = torch.cat((chosen, classes))
+        return Context(torch.cat((self.of(chosen), moved)), classes, self.tasks[classes])
