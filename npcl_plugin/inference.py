@@ -217,10 +217,9 @@ class Predictor:
         buffer = self.find_buffer()
         examples = getattr(buffer, "examples", None)
         rows = () if examples is None else (id(examples), examples._version)
-        if self.class_means is not None:
-            rows += (self.class_means.sums._version,)
+        means = () if self.class_means is None else (self.class_means.sums._version,)
         return (sum(t._version for t in self._tensors), first.data_ptr(), first.dtype,
-                buffer.num_seen_examples, *rows)
+                buffer.num_seen_examples, *rows, *means)
 
     @torch.no_grad()
     def context(self, size: int | None = None) -> Context | None:

@@ -2,9 +2,10 @@
 
 On frozen features (`--features`) a sample is the same vector for ever, so the sums that a set
 encoder averages can be kept: F numbers a class, whatever the number of its samples. The means are
-context beside the buffer's samples. Moved onto another class's mean, a sample of the stream becomes
-a sample of that class, as far as classes differ in their means only (as linear discriminant analysis
-has it, and FeTrIL, Petit et al. 2023): past classes are rehearsed without a sample of theirs.
+context beside the buffer's samples. And a sample of the stream that is moved from its own class's
+mean to another's is one of that class, as far as classes differ in their means alone (which linear
+discriminant analysis takes for granted too; FeTrIL, Petit et al. 2023, moves samples likewise):
+past classes are rehearsed without any sample of theirs.
 """
 from argparse import Namespace
 from collections.abc import Callable

@@ -125,8 +125,8 @@ def fast_graph(network: Any, size: int) -> Any:
     Batch normalisation goes into the convolutions before it, so the last bits of a feature may
     differ. A network that cannot be recorded, or answers otherwise then, stays as it is.
     """
-    device = next(network.parameters()).device
-    first, second = (torch.linspace(-1, 1, n * 3 * size * size, device=device).view(n, 3, size, size)
+    device, shape = next(network.parameters()).device, (3, size, size)
+    first, second = (torch.linspace(-1, 1, n * 3 * size * size, device=device).view(n, *shape)
                      for n in (2, 3))
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # notes of the recorder about values that it keeps

@@ -1,0 +1,126 @@
+"""The class means of the whole stream: closed forms, and what they do for a run."""
+import numpy as np
+import pytest
+import torch
+from runs import experiment, run_main
+
+from npcl_plugin.stream import ClassMeans
+from npcl_plugin.uncertainty import cost
+
+CENTRES = 3 * np.random.default_rng(0).normal(size=(8, 12))
+
+
+class Samples:
+    """A task's training set in memory."""
+
+    def __init__(self, x, labels):
+        self.x, self.targets = x, labels
+
+    def fetch(self, rows):
+        return self.x[rows], self.targets[rows], self.x[rows]
+
+
+def task_of(task):
+    return lambda labels: torch.full_like(labels, task)
+
+
+@pytest.fixture
+def means():
+    """Two tasks of two classes; class 1 has one sample without a label."""
+    torch.manual_seed(0)
+    found, x = ClassMeans(6, 3), torch.randn(40, 3)
+    labels = torch.arange(40) % 4
+    labels[1] = -1
+    first = (labels == 0) | (labels == 1)
+    found.add(Samples(x[first], labels[first]), task_of(0))
+    found.add(Samples(x[~first], labels[~first]), task_of(1))
+    return found, x, labels
+
+
+def test_means_counts_and_tasks_are_those_of_the_labelled_samples(means):
+    found, x, labels = means
+    context = found.context()
+    assert context.labels.tolist() == [0, 1, 2, 3] and context.tasks.tolist() == [0, 0, 1, 1]
+    torch.testing.assert_close(context.x, torch.stack([x[labels == c].mean(0) for c in range(4)]))
+    assert found.counts.tolist() == [10, 9, 10, 10, 0, 0]
+    assert found.numbers() == 6 * (3 + 1 + 1)
+
+
+def test_the_order_of_samples_and_tasks_changes_nothing(means):
+    found, x, labels = means
+    other, order = ClassMeans(6, 3), torch.randperm(40)
+    for part in order.split(7):
+        other.add(Samples(x[part], labels[part]), task_of(0))
+    torch.testing.assert_close(other.context().x, found.context().x)
+
+
+def test_moved_samples_keep_their_difference_from_the_mean(means):
+    found, x, labels = means
+    donors = labels >= 2
+    x, labels = x[donors], labels[donors]
+    past = found.rehearsal(x, labels, count=50, n_means=1, task=1)
+    assert len(past.labels) == 51 and set(past.labels.tolist()) == {0, 1}
+    assert (past.tasks == 0).all()
+    torch.testing.assert_close(past.x[0], found.of(past.labels[:1])[0])
+    source = torch.arange(50) % len(labels)
+    torch.testing.assert_close(past.x[1:] - found.of(past.labels[1:]),
+                               x[source] - found.of(labels[source]))
+
+
+def test_every_past_task_is_among_the_means_and_the_first_task_has_no_past(means):
+    found, x, labels = means
+    known = labels >= 0
+    past = found.rehearsal(x[known], labels[known], count=0, n_means=1, task=2)
+    assert sorted(past.tasks.tolist()) == [0, 1]
+    assert len(found.rehearsal(x[known], labels[known], count=5, n_means=1, task=0).labels) == 0
+
+
+@pytest.fixture
+def file(tmp_path):
+    rng = np.random.default_rng(1)
+    arrays = {}
+    for split, count in (("train", 60), ("test", 20)):
+        labels = np.repeat(np.arange(8), count)
+        arrays[f"{split}_y"] = labels
+        arrays[f"{split}_x"] = (CENTRES[labels] + 2 * rng.normal(size=(len(labels), 12))
+                                ).astype(np.float32)
+    np.savez(tmp_path / "f.npz", **arrays)
+    return ["--dataset", "features", "--features", tmp_path / "f.npz", "--classes_per_task", 2,
+            "--buffer_size", 4, "--backbone", "identity", "--n_global", 3, "--disable_log", 1]
+
+
+@pytest.mark.parametrize("model", ["npcl", "cnp"])
+def test_it_remembers_what_four_samples_do_not(tmp_path, file, model):
+    accuracy = {count: experiment(tmp_path, "--model", model, *file, "--stream_context", count,
+                                  "--stream_prior", 1).run()["accuracy"]["class-il"]
+                for count in (0, 32)}
+    assert accuracy[32] > accuracy[0] + 10
+
+
+def test_answers_follow_the_means_and_the_storage_counts_them(tmp_path, file):
+    run = experiment(tmp_path, "--model", "anp", *file, "--stream_context", 8, "--debug_mode", 1)
+    run.run()
+    model = run.model
+    context = model.predictor.context()
+    assert len(context.labels) == 8 + len(model.buffer)
+    assert len(model.predictor.context(0).labels) == 8
+    x = torch.randn(3, 12)
+    before = model(x)
+    model.class_means.sums.neg_()
+    assert not torch.equal(model(x), before)
+    stored = cost.storage(model, 4, 8)["stored"]
+    assert stored == model.net.memory.numbers() + 4 + 8 * (12 + 2)
+
+
+def test_a_checkpoint_keeps_them(tmp_path, file):
+    run = experiment(tmp_path, "--model", "anp", *file, "--stream_context", 8, "--debug_mode", 1)
+    run.run()
+    again = experiment(tmp_path / "b", "--model", "anp", *file, "--stream_context", 8)
+    again.model.load_state_dict(run.model.state_dict())
+    assert torch.equal(again.model.class_means.context().x, run.model.class_means.context().x)
+
+
+def test_it_is_refused_where_features_change(tmp_path):
+    done = run_main("--model", "anp", "--dataset", "seq-digits", "--buffer_size", 40,
+                    "--stream_context", 8, cwd=tmp_path)
+    assert done.returncode == 2 and "of frozen features only" in done.stderr
