@@ -58,7 +58,9 @@ def _novelty(kind: str, score: str) -> Callable[[Summary], Any]:
 def _heads_accuracy(summary: Summary, own: bool) -> float:
     """Mean over tasks of the accuracy of their own heads, or of all others."""
     table = np.asarray(summary["heads"]["accuracy"], dtype=np.float64)  # (heads, tasks)
-    return float(np.nanmean(table[np.eye(*table.shape, dtype=bool) == own]))
+    n_heads, n_tasks = table.shape
+    mine = np.arange(n_heads)[:, None] == np.arange(n_tasks)
+    return float(np.nanmean(table[mine if own else ~mine]))
 
 
 def _own_share(summary: Summary) -> float:
