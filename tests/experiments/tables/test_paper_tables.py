@@ -1,5 +1,6 @@
 """The paper's figures are consistent, and tables show measured and published cells side by side."""
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -229,6 +230,23 @@ def test_committed_pages_show_the_committed_results():
     for path, text in documents(read_records(ROOT / "results")).items():
         assert path.read_text(encoding="utf-8") == text, \
             f"{path.name} is not what the results say; run utils/tables.py --docs"
+
+
+def spreads(text):
+    """(mean, deviation, digits) of everything that is written `mean ± deviation`."""
+    return [(float(mean), float(sd), len(mean.partition(".")[2])) for mean, sd in
+            re.findall(r"(\d+\.\d+) ± (\d+\.\d+)", text)]
+
+
+def test_figures_in_the_words_of_the_report_are_measured():
+    docs = ROOT / "docs"
+    known = spreads((docs / "tables.md").read_text() + (docs / "results.md").read_text())
+    page = (docs / "reproduction.md").read_text()
+    words = re.sub(r"<!-- reproduction -->.*<!-- /reproduction -->", "", page, flags=re.DOTALL)
+    assert len(spreads(words)) > 15
+    for mean, sd, digits in spreads(words):
+        assert any(abs(m - mean) < 0.51 * 10 ** -digits and abs(s - sd) < 0.51 * 10 ** -digits
+                   for m, s, _ in known), f"{mean} ± {sd}"
 
 
 def test_reduced_protocol_has_tables_of_its_own(text):
