@@ -28,7 +28,7 @@ _ROWS = [Row("joint", first=True), Row("sgd", first=True),
          *map(Row, ("ewc_on", "si", "lwf", "lwf_mc")), Row("er", first=True),
          *map(Row, ("gem", "agem", "agem_r")), Row("icarl", first=True),
          *map(Row, ("fdr", "gss", "hal", "rpc", "er_ace")), Row("der", first=True),
-         Row("derpp", first=True)]
+         Row("derpp", first=True), Row("cls_er", first=True), Row("xder_rpc")]
 
 
 def add_rows(*rows: Row, after: str) -> None:

@@ -36,6 +36,7 @@ def register() -> None:
         latents,
         novelty,
         reproduction,
+        rivals,
         tables,
     )
 
