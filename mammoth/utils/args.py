@@ -166,9 +166,12 @@ def add_experiment_args(parser: argparse.ArgumentParser) -> None:
                             "used as test set")
     group.add_argument("--validation_mode", choices=["complete", "current"], default="current",
                        help="validate on all classes so far, or on the task's own")
+    group.add_argument("--temperature", type=positive,
+                       help="temperature at which the method answers, softmax(outputs / T); 1 by "
+                            "default")
     group.add_argument("--calibrate", type=positive_int, metavar="N",
                        help="keep N samples of the tasks so far apart, never train on them, and "
-                            "answer at a temperature that is fitted on them after each task")
+                            "answer at the temperature that fits them after each task")
     group.add_argument("--fitting_mode", choices=["epochs", "iters", "early_stopping"],
                        default="epochs", help="what ends the training of a task")
     group.add_argument("--n_epochs", type=positive_int, help="epochs per task")

@@ -217,7 +217,7 @@ class Experiment:
 
     def _begin_task(self, task: int) -> None:
         self.model.net.train()
-        self.model.temperature = 1.0  # the last task's says nothing while another one is learned
+        self.model.temperature = self.args.temperature or 1.0  # not what fitted the task before
         self.loader, _ = self.dataset.get_data_loaders()
         self.folder.open()
         if self.args.enable_other_metrics and task > 0 and self.logger.accs:

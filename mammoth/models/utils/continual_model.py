@@ -81,7 +81,7 @@ class ContinualModel(nn.Module):
         self.task_iteration = self.epoch_iteration = 0
         self._last_epoch: int | None = None
         self.custom_scheduler = None
-        self.temperature = 1.0  # at which it answers; see `engine.calibration`
+        self.temperature = getattr(args, "temperature", None) or 1.0  # at which it answers
         self.device = get_device(getattr(args, "device", None))
         self.opt = self.get_optimizer()
 
