@@ -2,8 +2,9 @@
 
 Ours, not the paper's. Only defaults differ from the family's; they stand in
 `config/npcl_plus.yaml`. Logits are stored and kept (`--dark_replay`), slow weights answer
-(`--slow_decay`), and classes compete for the stream's samples by the number of samples that are
-at hand of them (`--stream_prior`). One head: choosing among heads of tasks costs more than they
+(`--slow_decay`), classes compete for the stream's samples by the number of samples that are at
+hand of them (`--stream_prior`), and in S-MNIST and S-FMNIST attention is told which class to look
+at (`--guided_attention`). One head: choosing among heads of tasks costs more than they
 know, and their layers cost more parameters than the rest together.
 """
 from npcl_plugin.contract import register_model

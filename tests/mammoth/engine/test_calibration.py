@@ -94,10 +94,23 @@ def test_accuracies_stay_and_answers_are_tempered(tmp_path, model, more):
     assert run.model.temperature == pytest.approx(found)
 
 
+def test_a_fixed_temperature_divides_outputs_and_gives_way_to_a_fitted_one(tmp_path):
+    common = ("--model", "er", "--dataset", "seq-digits", "--n_epochs", 1, "--lr", 0.1,
+              "--stop_after", 1, "--buffer_size", 20)
+    plain, warm, fitted = (experiment(tmp_path / name, *common, *more) for name, more in (
+        ("plain", ()), ("warm", ("--temperature", 2)),
+        ("fitted", ("--temperature", 2, "--calibrate", 20))))
+    for run in (plain, warm, fitted):
+        run.run()
+    images = load_digits(False)[0][:20].unsqueeze(1).float() / 255
+    assert torch.equal(warm.model(images), plain.model(images) / 2)
+    assert fitted.model.temperature not in (1, 2)
+
+
 def test_it_makes_another_run():
     plain = {"model": "er", "dataset": "seq-digits", "lr": 0.1}
     assert run_key({**plain, "calibrate": None}) == run_key(plain) != run_key(
-        {**plain, "calibrate": 20})
+        {**plain, "calibrate": 20}) != run_key({**plain, "temperature": 2.0})
 
 
 def test_nothing_left_or_nothing_kept_is_said():
