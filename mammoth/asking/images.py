@@ -48,7 +48,8 @@ def shape_of(dataset: Any) -> Shape:
     if size is None or len(size) != 2:
         raise UsageError(f"{dataset.NAME} does not say the height and width of its images (SIZE), "
                          "so none can be prepared for it.")
-    return Shape(int(size[0]), int(size[1]), 1 if mean is None else len(mean))
+    return Shape(int(size[0]), int(size[1]), 1 if mean is None else len(mean),
+                 getattr(dataset, "pooling", 1))
 
 
 def prepare(images: Any, shape: Shape) -> Prepared:

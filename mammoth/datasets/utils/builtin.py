@@ -116,7 +116,7 @@ class ColourDataset(InMemoryDataset):
 
     MEAN: Sequence[float]
     STD: Sequence[float]
-    _factor = 1  # how many of the benchmark's pixels, across, become one
+    pooling = 1  # how many of the benchmark's pixels, across, become one
 
     def __init__(self, args: Namespace, image_size: PositiveInt | None = None) -> None:
         super().__init__(args)
@@ -131,16 +131,16 @@ class ColourDataset(InMemoryDataset):
             smaller = [str(size) for size in range(full, 3, -1) if full % size == 0]
             raise UsageError(f"Expected --image_size to divide the {full} pixels of {self.NAME} "
                              f"({', '.join(smaller)}), but got {image_size}.")
-        self._factor = full // image_size
+        self.pooling = full // image_size
         self.SIZE = (image_size, image_size)
-        self.TRANSFORM = for_smaller_images(self.TRANSFORM, self._factor)
+        self.TRANSFORM = for_smaller_images(self.TRANSFORM, self.pooling)
 
     def at_size(self, train: bool, images: torch.Tensor) -> torch.Tensor:
         """All images (N, H, W, 3) of a split at `--image_size`; computed once."""
-        if self._factor == 1:
+        if self.pooling == 1:
             return images
         if train not in self._pooled:
-            self._pooled[train] = average_pooled(images, self._factor)
+            self._pooled[train] = average_pooled(images, self.pooling)
         return self._pooled[train]
 
     def _train_transform(self) -> Any:

@@ -23,11 +23,12 @@ class Shape(NamedTuple):
     height: int
     width: int
     channels: int  # 1: grey, 3: colour
+    pooling: int = 1  # how many pixels of the original, across, the benchmark averages into one
 
     @property
     def pixels(self) -> tuple[int, ...]:
         """The shape of one image: (H, W), or (H, W, 3)."""
-        return (self.height, self.width) if self.channels == 1 else tuple(self)
+        return tuple(self)[:2 if self.channels == 1 else 3]
 
 
 def ensure_fits(path: Path, count: int, shape: Shape) -> None:
@@ -131,7 +132,9 @@ def to_pixels(image: Any, shape: Shape) -> np.ndarray:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     image = image.convert("L" if shape.channels == 1 else "RGB")
-    if image.size != (shape.width, shape.height):
+    if image.size == (shape.width * shape.pooling, shape.height * shape.pooling):
+        image = image.reduce(shape.pooling)
+    elif image.size != (shape.width, shape.height):
         image = image.resize((shape.width, shape.height), Image.Resampling.BILINEAR)
     return np.asarray(image, dtype=np.uint8)
 

@@ -126,6 +126,7 @@ def test_run_is_saved_asked_and_measured(data, tmp_path, model):
     images, _ = cifar.load_cifar(cifar.CIFAR10, False)
     learner = load_model(str(checkpoint))
     assert learner.dataset.SIZE == (16, 16)
-    small = learner.ask(average_pooled(images, 2).numpy())
+    small, large = learner.ask(average_pooled(images, 2).numpy()), learner.ask(images.numpy())
     assert small.probabilities.shape == (50, 10)
-    assert learner.ask(images.numpy()).probabilities.shape == (50, 10), "resized, which it says"
+    assert np.array_equal(small.probabilities, large.probabilities), "averaged as in training"
+    assert learner.ask(images[:, :30].numpy()).probabilities.shape == (50, 10), "resized"
