@@ -126,6 +126,13 @@ class Loss:
         weights = [(each, each.weight_in(args)) for each in TERMS if each.fits(plan)]
         self.weighted = [(each, weight) for each, weight in weights if weight]
 
+    def state_dict(self) -> dict[str, float]:
+        """There is none: the arguments make it anew."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """There is nothing to load."""
+
     def __call__(self, step: Step) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """The loss and the terms that it is made of."""
         present = [(each, weight) for each, weight in self.weighted if each.when(step)]

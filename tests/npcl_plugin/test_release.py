@@ -19,6 +19,7 @@ from reference import (
 from test_resume import state_of, stop_after
 
 from engine.errors import UsageError
+from engine.model_state import capture
 from main import _find_checkpoint, initialize, main, parse_args
 from npcl_plugin import objective
 from npcl_plugin.context import BatchContext
@@ -309,6 +310,7 @@ def test_stopped_run_ends_in_the_same_numbers(dataset, tmp_path):
     calm = Experiment(*initialize(parse_args(words("calm"))))
     calm.run()
     assert int(calm.model.net.memory.n_past) == 2
+    assert {"objective", "warm_up", "context"} <= set(capture(calm.model)["stateful"])
     cut = Experiment(*initialize(parse_args(words("cut"))))
     stop_after(cut, len(calm.dataset.train_loader) + 3)  # in the rise of the second task
     with pytest.raises(Interrupted):
