@@ -49,6 +49,21 @@ def resolve(path, **query):
                                                      {}).items()}
 
 
+def test_settings_of_a_name_stand_over_the_rest_of_their_file(tmp_path):
+    write(tmp_path, m={"default": {"a": 1, "b": 1, "c": 1}, "seq-x": {"b": 2, 100: {"c": 2}},
+                       "config other": {"b": 3, "c": 3}},
+          child={"extends": "m", "default": {"c": 4}, "config own": {"a": 5}})
+    path, child = tmp_path / "m.yaml", tmp_path / "child.yaml"
+    assert resolve(path, buffer_size=100) == {"a": 1, "b": 2, "c": 2}
+    assert resolve(path, buffer_size=100, which="other") == {"a": 1, "b": 3, "c": 3}
+    assert resolve(child, which="other") == {"a": 1, "b": 3, "c": 4}
+    assert resolve(child, which="own") == {"a": 5, "b": 2, "c": 4}
+    with pytest.raises(SettingsError, match="takes default, base, best, other, own"):
+        resolve(child, which="none")
+    with pytest.raises(SettingsError, match="called `other`; --model_config takes default, base"):
+        file_layers(None, Query("m", "seq-x", "class-il", which="other"), read_yaml)
+
+
 def test_each_layer_wins_over_the_one_before(tmp_path):
     write(tmp_path, m={
         "default": {"a": 1, "b": 1, "c": 1, "d": 1}, "class-il": {"b": 2, "c": 2, "d": 2},
