@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from backbone.base import MammothBackbone
 from datasets.utils.label_reduction import labelled_rows
 from engine.argument_types import at_least, positive
+from engine.optimisers import SGD
 from models.utils.continual_model import ContinualModel
 from models.utils.snapshots import frozen_copy
 from utils.args import ArgumentParser
@@ -53,7 +54,7 @@ class Lwf(ContinualModel):
         """Let the new part of the classifier catch up before it can disturb the rest."""
         if self.old_net is None:
             return
-        opt = torch.optim.SGD(self.net.classifier.parameters(), lr=self.args.lr)
+        opt = SGD(self.net.classifier.parameters(), lr=self.args.lr)
         new = slice(self.n_past_classes, self.n_seen_classes)
         self.net.eval()
         for _ in range(self.args.n_epochs):

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from backbone.base import MammothBackbone
+from engine.optimisers import SGD
 from models.utils.continual_model import ContinualModel
 from utils.args import ArgumentParser
 
@@ -51,7 +52,7 @@ class ClosedFormModel(ContinualModel):
 
     def get_optimizer(self, params: Any = None, lr: float | None = None) -> torch.optim.Optimizer:
         """One that never steps: the training loop and checkpoints expect an optimiser."""
-        return torch.optim.SGD(list(self.get_parameters() if params is None else params), lr=0.0)
+        return SGD(list(self.get_parameters() if params is None else params), lr=0.0)
 
     @torch.no_grad()
     def observe(self, inputs: torch.Tensor, labels: torch.Tensor, not_aug_inputs: torch.Tensor,
