@@ -9,7 +9,7 @@ from experiments.sweeps.execution import Active, Outcome, RunPolicy, start
 from experiments.sweeps.specification import RunSpec
 from experiments.sweeps.warm import prepare
 
-_POLL = 0.2
+_POLL = 0.05
 _LOOK_AGAIN = 2.0  # seconds between looks at runs that another process does
 
 

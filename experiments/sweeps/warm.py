@@ -140,15 +140,18 @@ def _deaf() -> Iterator[None]:
 
 
 def import_all() -> None:
-    """All that a run imports, so that no run has to."""
+    """All that most runs import, so that no run has to.
+
+    Not the benchmarks: those of colour images import torchvision, which costs as much as torch,
+    and their runs are long.
+    """
     import torch  # noqa: F401
 
     import mammoth  # noqa: F401  (puts the harness's names on the path)
 
-    for name in ("main", "utils.training", "datasets", "torchvision.transforms"):
+    for name in ("main", "utils.training", "datasets.utils.builtin"):
         importlib.import_module(name)
     from backbone import REGISTRY as BACKBONES
-    from datasets import REGISTRY as DATASETS
     from engine.errors import UsageError
     from engine.plugins import load_plugins, loaded_plugins
     from models import REGISTRY as MODELS
@@ -157,7 +160,7 @@ def import_all() -> None:
     for plugin in loaded_plugins().values():
         for name in getattr(plugin, "IMPORTS", ()):
             importlib.import_module(name)
-    for registry in (MODELS, DATASETS, BACKBONES):
+    for registry in (MODELS, BACKBONES):
         for name in registry.names():
             with contextlib.suppress(UsageError):  # the run that asks for it says so
                 registry.entry(name)

@@ -1,14 +1,12 @@
 """Do probabilities mean what they say?
 
 Three quantities are called calibration error here, each by its definition:
-    ece                  predicted class, bins of equal width (Guo et al. 2017; torchmetrics)
+    ece                  predicted class, bins of equal width (Guo et al. 2017, as in torchmetrics)
     ace_top_equal_mass   predicted class, bins of equal mass
     ace_classwise        every class, bins of equal mass (Nixon et al. 2019)
 Samples with equal scores are interchangeable, so none of them depends on their order.
 """
 import numpy as np
-
-from npcl_plugin.import_hooks import mend_torchvision
 
 BINS = 15
 
@@ -25,20 +23,14 @@ def ece(probs: np.ndarray, labels: np.ndarray, bins: int = BINS) -> float:
     """Mean over equal-width bins of |accuracy - confidence|, weighted by samples.
 
     Args:
-        probs: (n, K); rounding above 1 is cut, for torchmetrics would take it for a logit.
+        probs: (n, K).
         labels: (n,).
     """
     if not len(probs):
         return float("nan")
-    if probs.shape[1] == 1:  # torchmetrics knows no such problem; the confidence is 1
-        return float(np.mean(labels != 0))
-    mend_torchvision()
-    import torch
-    from torchmetrics.functional.classification import multiclass_calibration_error
-
-    return float(multiclass_calibration_error(
-        torch.from_numpy(np.clip(probs, 0.0, 1.0)), torch.from_numpy(labels.astype(np.int64)),
-        num_classes=probs.shape[1], n_bins=bins, norm="l1"))
+    parts = reliability(probs.max(1), probs.argmax(1) == labels, equal_mass=False, bins=bins)
+    gap = np.nan_to_num(np.abs(parts["accuracy"] - parts["confidence"]))  # empty bins weigh nothing
+    return float(np.average(gap, weights=parts["count"]))
 
 
 def share_ties(scores: np.ndarray, values: np.ndarray) -> np.ndarray:

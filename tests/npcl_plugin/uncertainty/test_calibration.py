@@ -3,10 +3,12 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from npcl_plugin.import_hooks import mend_torchvision
 from npcl_plugin.uncertainty import calibration as c
 
 
@@ -52,6 +54,16 @@ def test_ece_by_hand():
 def test_ece_agrees_with_naive_bins(seed):
     probs, labels = random_case(seed)
     assert c.ece(probs, labels) == pytest.approx(naive_ece(probs, labels), abs=1e-6)
+
+
+def test_ece_is_that_of_torchmetrics():
+    mend_torchvision()
+    from torchmetrics.functional.classification import multiclass_calibration_error
+
+    probs, labels = random_case(3)
+    theirs = multiclass_calibration_error(torch.from_numpy(probs), torch.from_numpy(labels),
+                                          num_classes=probs.shape[1], n_bins=15, norm="l1")
+    assert c.ece(probs, labels) == pytest.approx(float(theirs), abs=1e-6)
 
 
 def test_ece_is_not_misled_by_a_sum_just_above_one():
