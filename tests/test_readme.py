@@ -11,8 +11,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+# and what the README once held
 PAGES = [README, *((ROOT / "docs" / name).read_text(encoding="utf-8")
-                   for name in ("methods.md", "results.md"))]  # what the README once held
+                   for name in ("methods.md", "results.md", "speed.md"))]
 COMMANDS = list(dict.fromkeys(
     line for page in PAGES for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     for line in block.splitlines() if line.strip()))

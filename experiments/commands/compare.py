@@ -53,7 +53,7 @@ def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]
                              "the comparison, in comparisons/ below --results_path)")
     parser.add_argument("--report", action="store_true",
                         help="also write PREFIX.html, the report of these runs")
-    parser.add_argument("--no-uncertainty", action="store_true",
+    parser.add_argument("--no_uncertainty", "--no-uncertainty", action="store_true",
                         help="leave out the calibration error, which costs some time")
     add_run_options(parser)
     return parser.parse_known_args(argv)

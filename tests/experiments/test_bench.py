@@ -1,0 +1,35 @@
+"""The measurements of the harness itself."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.errors import RunError
+from experiments.commands import bench
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_demo_measures_the_runs_of_run_all():
+    script = " ".join((ROOT / "run_all.sh").read_text().replace("\\\n", " ").split())
+    assert f"utils/compare.py {' '.join(bench.DEMO)} --report" in script
+
+
+def test_processor_time_of_a_process_is_its_own():
+    busy, clock = bench.process_seconds("-c", "x = sum(i * i for i in range(2_000_000))")
+    idle, waited = bench.process_seconds("-c", "import time; time.sleep(1)")
+    assert 0 < idle < busy <= clock + 0.1 and waited >= 1
+    with pytest.raises(RunError, match="exit code 3"):
+        bench.process_seconds("-c", "raise SystemExit(3)")
+
+
+@pytest.mark.slow
+def test_demo_stays_within_its_budget():
+    done = subprocess.run([sys.executable, str(ROOT / "utils" / "bench.py"), "demo"],
+                          capture_output=True, text=True,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    used = float(done.stdout.rsplit("(", 1)[1].split()[0])
+    assert "15 runs" in done.stdout and used < 1.5, "the budget is 1; machines are noisy"
