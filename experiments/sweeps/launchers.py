@@ -26,13 +26,16 @@ class Launcher(Protocol):
 def add_cluster_options(parser: argparse.ArgumentParser) -> None:
     """Resources of a run on a cluster."""
     group = parser.add_argument_group("clusters (--launcher ray or slurm)")
-    group.add_argument("--gpus", type=float, default=0, help="GPUs a run (default 0)")
-    group.add_argument("--mem", type=float, help="gigabytes of memory a run")
+    group.add_argument("--gpus", type=float, default=0, help="GPUs per run (default 0)")
+    group.add_argument("--mem", type=float, help="gigabytes of memory per run")
     group.add_argument("--address",
                        help="ray: the cluster (default: RAY_ADDRESS, else one on this machine)")
     group.add_argument("--partition", help="slurm: the partition")
     group.add_argument("--time", type=int, default=720,
                        help="slurm: minutes until a job is interrupted and requeued (default 720)")
+    group.add_argument("--runs_per_job", type=int, default=1,
+                       help="slurm: runs that a job does one after another, in one allocation and "
+                            "with one import of torch (default 1)")
     group.add_argument("--detach", action="store_true",
                        help="slurm: submit and leave; the same command later shows the results")
     group.add_argument("--cluster", choices=("slurm", "local"), default="slurm",
@@ -49,6 +52,9 @@ def runs_at_a_time(options: argparse.Namespace) -> int:
     if not 0 <= options.gpus < 1e6 or not 1 <= options.time < 10 ** 8:
         raise UsageError(f"Expected --gpus to be at least 0 and --time at least 1 minute, but got "
                          f"{options.gpus:g} and {options.time}.")
+    if options.runs_per_job < 1:
+        raise UsageError(f"Expected --runs_per_job to be at least 1, but got "
+                         f"{options.runs_per_job}.")
     if options.mem is not None and not 0 < options.mem < 1e9:
         raise UsageError(f"Expected --mem to be above 0 gigabytes, but got {options.mem:g}.")
     return options.jobs or _SLURM_JOBS if options.launcher == "slurm" else here

@@ -13,7 +13,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Folders and the number of runs at a time."""
     parser.add_argument("--jobs", type=int, default=None,
                         help="runs at a time (default: as many as there are cores for)")
-    parser.add_argument("--cpus", type=int, default=1, help="threads, or cores, a run (default 1)")
+    parser.add_argument("--cpus", type=int, default=1,
+                        help="threads, or cores, per run (default 1)")
     parser.add_argument("--base_path", default="./data/", help="datasets and results")
     parser.add_argument("--results_path", default="results/",
                         help="below --base_path unless absolute")

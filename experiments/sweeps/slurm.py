@@ -3,13 +3,14 @@ import argparse
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from engine.errors import UsageError
 from experiments.sweeps.cluster import Job, Remote, StopFile, importable
 from experiments.sweeps.display import Display
-from experiments.sweeps.execution import Outcome, RunPolicy
+from experiments.sweeps.execution import Outcome, RunPolicy, look_up
 from experiments.sweeps.local import Stop
 from experiments.sweeps.specification import RunSpec
 
@@ -33,15 +34,30 @@ def _arrays(jobs: list[Any]) -> list[str]:
     return sorted({str(job.job_id).split("_")[0] for job in jobs})
 
 
-class SlurmJob(Job):
-    """A run in a SLURM job. submitit calls `checkpoint` before the job is interrupted."""
+class SlurmJob:
+    """Runs in a SLURM job, one after another. submitit calls `checkpoint` before an interruption.
 
-    def checkpoint(self, spec: RunSpec) -> Any:
+    Args:
+        stop_file: where the sweep asks its jobs to end.
+        done: outcomes of the first runs, from before the job was requeued.
+    """
+
+    def __init__(self, policy: RunPolicy, stop_file: Path, done: tuple[Outcome, ...] = ()) -> None:
+        self.job, self.done = Job(policy, stop_file), list(done)
+
+    def __call__(self, specs: Sequence[RunSpec]) -> list[Outcome]:
+        """Do the runs; returns their outcomes."""
+        for spec in specs[len(self.done):]:
+            self.done.append(self.job(spec))
+        return self.done
+
+    def checkpoint(self, specs: Sequence[RunSpec]) -> Any:
         """Save the run and say how to go on: with a fresh job of the same."""
         from submitit.helpers import DelayedSubmission
 
-        self.pause()
-        return DelayedSubmission(SlurmJob(self.policy, self.stop_file), spec)
+        self.job.pause()
+        return DelayedSubmission(
+            SlurmJob(self.job.policy, self.job.stop_file, tuple(self.done)), specs)
 
 
 class SlurmLauncher:
@@ -74,19 +90,24 @@ class SlurmLauncher:
             ended: Callable[[RunSpec, Outcome], None]) -> int:
         """Submit the runs and wait for them; as `LocalLauncher.run`."""
         stop_file = StopFile(specs[0].folders)
-        jobs = self._submit(specs, SlurmJob(self.policy, stop_file.path))
+        size = self.options.runs_per_job
+        parts = [specs[i:i + size] for i in range(0, len(specs), size)]
+        jobs = self._submit(parts, SlurmJob(self.policy, stop_file.path))
         print(f"Submitted {len(jobs)} jobs: {jobs[0].job_id} to {jobs[-1].job_id}; logs in "
               f"{specs[0].folders.of_sweep('slurm', '')}.", flush=True)
         if self.options.detach:
             return 0
-        waiting = {job: Remote(spec, time.time()) for job, spec in zip(jobs, specs, strict=True)}
+        waiting = {job: [Remote(spec, time.time()) for spec in part]
+                   for job, part in zip(jobs, parts, strict=True)}
         with Stop() as stop:
             while waiting and not stop.hard:
                 for job in self._ended(list(waiting)):
-                    ended(waiting.pop(job).spec, self._outcome(job))
+                    runs = [run.spec for run in waiting.pop(job)]
+                    for spec, outcome in zip(runs, self._outcomes(job, runs), strict=True):
+                        ended(spec, outcome)
                 if stop.number and not self._stopping:
                     self._call_off(list(waiting), stop_file, display)
-                display.update([run for run in waiting.values() if run.visible])
+                display.update([run for part in waiting.values() for run in part if run.visible])
                 time.sleep(0.5)
             if stop.hard and not self._stopping:  # both signals came while we slept
                 self._call_off(list(waiting), stop_file, display)
@@ -103,11 +124,11 @@ class SlurmLauncher:
         if self.options.cluster == "slurm":
             subprocess.run(["scancel", "--state=PENDING", *_arrays(jobs)], capture_output=True)
 
-    def _submit(self, specs: list[RunSpec], job: SlurmJob) -> list[Any]:
+    def _submit(self, parts: list[list[RunSpec]], job: SlurmJob) -> list[Any]:
         """The arrays; the jobs' Python finds our package through the environment it inherits."""
-        arrays = [specs[i:i + _ARRAY] for i in range(0, len(specs), _ARRAY)]
+        arrays = [parts[i:i + _ARRAY] for i in range(0, len(parts), _ARRAY)]
         os.environ.update(importable())
-        folder = specs[0].folders.of_sweep("slurm", "%j")
+        folder = parts[0][0].folders.of_sweep("slurm", "%j")
         try:
             executor = self.submitit.AutoExecutor(folder=folder, cluster=self.options.cluster,
                                                   slurm_max_num_timeout=_REQUEUES)
@@ -149,16 +170,23 @@ class SlurmLauncher:
         self._gone = gone
         return [*done, *lost]
 
-    def _outcome(self, job: Any) -> Outcome:
-        """What the job returned; a job that died without a word is named with its own log."""
+    def _outcomes(self, job: Any, specs: Sequence[RunSpec]) -> list[Outcome]:
+        """What the job returned; after one that did not, what its runs left."""
+        found = self._returned(job)
+        if isinstance(found, Outcome):
+            return [look_up(spec) or found for spec in specs]
+        return found
+
+    def _returned(self, job: Any) -> list[Outcome] | Outcome:
+        """The job's outcomes; a job that died without a word is named with its own log."""
         if not job.paths.result_pickle.exists() and self._stopping:
             return Outcome("stopped")
         if not job.paths.result_pickle.exists() and self.options.cluster != "local":
             return Outcome("failed", words=f"SLURM job {job.job_id} ended without a result (see "
                                            f"{job.paths.stderr})")
         try:
-            outcome: Outcome = job.result()
-            return outcome
+            outcomes: list[Outcome] = job.result()
+            return outcomes
         except self.submitit.core.utils.UncompletedJobError as error:
             words = str(error).strip().splitlines() or [type(error).__name__]
             return Outcome("failed", words=f"SLURM job {job.job_id}: {words[0]} (see "

@@ -27,7 +27,7 @@ from sweep_process import (
 from engine.errors import UsageError
 from experiments.sweeps import slurm as on_slurm
 from experiments.sweeps.display import Display
-from experiments.sweeps.execution import RunPolicy
+from experiments.sweeps.execution import Outcome, RunPolicy
 from experiments.sweeps.ray import check_reachable
 from experiments.sweeps.specification import Folders, RunSpec
 
@@ -100,11 +100,13 @@ def fake_slurm(tmp_path, monkeypatch):
     monkeypatch.setattr(on_slurm.subprocess, "run", run)
     monkeypatch.setattr(on_slurm, "_LOOK_AGAIN", 0.1)
     monkeypatch.setattr(on_slurm, "importable", dict)
+    monkeypatch.setattr(on_slurm, "look_up", lambda spec: None)  # nothing was run before
     return asked
 
 
 def slurm_launcher(jobs=8, **given):
     options = {"gpus": 0, "mem": None, "partition": None, "time": 60, "cpus": 1, "detach": False,
+               "runs_per_job": 1,
                "cluster": "slurm", **given}
     return on_slurm.SlurmLauncher(jobs, SimpleNamespace(**options), RunPolicy())
 
@@ -124,6 +126,23 @@ def test_slurm_gets_arrays_that_it_takes_and_whole_gpus(fake_slurm, tmp_path):
     assert fake_slurm.parameters["slurm_signal_delay_s"] == 300
     with pytest.raises(UsageError, match="whole GPUs, but got --gpus 0.5"):
         slurm_launcher(gpus=0.5)
+    assert slurm_launcher(detach=True, runs_per_job=300).run(specs_in(tmp_path, 2500), None, None) \
+        == 0
+    assert fake_slurm.arrays[3:] == [9]
+
+
+def test_slurm_job_goes_on_after_the_runs_that_it_has_done(tmp_path, monkeypatch):
+    done = []
+
+    def run(self, spec):
+        done.append(spec.label)
+        return Outcome("finished", words=spec.label)
+
+    monkeypatch.setattr(on_slurm.Job, "__call__", run)
+    specs = specs_in(tmp_path, 3)
+    requeued = on_slurm.SlurmJob(RunPolicy(), tmp_path / "stop", (Outcome("finished", words="x"),))
+    assert [outcome.words for outcome in requeued(specs)] == ["x", "er seed 1", "er seed 2"]
+    assert done == ["er seed 1", "er seed 2"]
 
 
 @pytest.mark.parametrize("signals", [1, 2])
@@ -153,17 +172,17 @@ def undisturbed(tmp_path_factory):
 @pytest.mark.slow
 def test_submitit_runs_the_grid_and_requeues_an_interrupted_job(undisturbed, tmp_path):
     pytest.importorskip("submitit")
-    process = begin(write_grid(tmp_path, **LONG), tmp_path, "--launcher", "slurm", "--cluster",
-                    "local")
+    process = begin(write_grid(tmp_path, **{**LONG, "seed": [0, 1]}), tmp_path, "--launcher",
+                    "slurm", "--cluster", "local", "--runs_per_job", "2")
     wait_for(lambda: any(note["task"] > 0 for note in progress(tmp_path).values()))
     job = int(next((tmp_path / "results" / "sweep" / "slurm").glob("[0-9]*")).name)
     for child in children(job):
         kill(child, 12)  # USR2, which submitit sends before a job's time is over
     stdout, stderr = process.communicate(timeout=900)
     assert process.returncode == 0, stderr
-    assert "1 of 1 runs finished (1 now), 0 failed." in stdout
-    assert numbers(tmp_path) == undisturbed
-    assert [r["resumed"] for r in results(tmp_path).values()] == [1]
+    assert "Submitted 1 jobs" in stdout and "2 of 2 runs finished (2 now), 0 failed." in stdout
+    assert undisturbed.items() <= numbers(tmp_path).items()
+    assert sorted(r["resumed"] for r in results(tmp_path).values()) == [0, 1]
 
 
 def children(pid):
