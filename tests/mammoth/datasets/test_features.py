@@ -4,6 +4,7 @@ import os
 import sys
 from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -283,6 +284,49 @@ def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(UsageError, match="needs timm"):
         network.load_network(SPEC)
+
+
+class FakeTimm(SimpleNamespace):
+    """timm with one network, whose weights it "downloads"."""
+
+    def __init__(self, weight):
+        super().__init__(weight=weight, loaded=0)
+
+    def is_model(self, name):
+        return name == "tiny"
+
+    def list_models(self):
+        return ["tiny"]
+
+    def create_model(self, name, pretrained, num_classes):
+        self.loaded += 1
+        network = torch.nn.Linear(2, 2)
+        torch.nn.init.constant_(network.weight, self.weight)
+        torch.nn.init.zeros_(network.bias)
+        network.default_cfg = {"input_size": (3, 32, 32)}
+        return network
+
+
+def test_weights_that_timm_downloads_are_known_by_their_content(monkeypatch, tmp_path):
+    from datasets.utils.features import features_identity
+    from datasets.utils.features.network import FeatureNetwork, network_spec
+
+    def asked(folder, name="tiny"):
+        return Namespace(dataset="seq-digits", features=name, features_weights=None,
+                         features_size=32, base_path=str(tmp_path / folder))
+
+    first, other = FakeTimm(0.5), FakeTimm(0.25)
+    monkeypatch.setitem(sys.modules, "timm", first)
+    known = features_identity(asked("a"))
+    assert features_identity(asked("a")) == known and first.loaded == 1, "noted"
+    assert features_identity(asked("b")) == known, "the same on another machine"
+    with pytest.raises(UsageError, match="no network `tinny`.*did you mean tiny"):
+        features_identity(asked("a", "tinny"))
+    monkeypatch.setitem(sys.modules, "timm", other)
+    assert features_identity(asked("c")) != known
+    assert features_identity(asked("a")) == known, "what is cached was made with those"
+    with pytest.raises(UsageError, match="other weights for tiny than those"):
+        FeatureNetwork(network_spec(asked("a")))
 
 
 def main_parser():

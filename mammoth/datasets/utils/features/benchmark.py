@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from datasets.utils.builtin import InMemoryDataset
+from datasets.utils.builtin import InMemoryDataset, PlainImages
 from datasets.utils.continual_dataset import ContinualDataset
 from datasets.utils.features.cache import features_of
 from datasets.utils.features.network import network_spec
@@ -22,23 +22,12 @@ class FeatureBenchmark(InMemoryDataset):
     TEST_TRANSFORM = None
     DEFAULTS = {"backbone": "mlp", "batch_size": 32, "n_epochs": 5, "lr_scheduler": None}
 
-    def _train_transform(self) -> Any:
-        return None
-
-    def _test_transform(self) -> Any:
-        return None
-
-    def get_transform(self) -> Any:
-        """Features are not augmented."""
-        return None
-
-    def get_normalization_transform(self) -> Any:
-        """Features are used as they are."""
-        return None
-
-    def get_denormalization_transform(self) -> Any:
-        """There is nothing to undo."""
-        return None
+    # Features are used as they are, whatever the benchmark does with its images.
+    _train_transform, _test_transform = (InMemoryDataset._train_transform,
+                                         InMemoryDataset._test_transform)
+    get_transform = PlainImages.get_transform
+    get_normalization_transform = PlainImages.get_normalization_transform
+    get_denormalization_transform = PlainImages.get_denormalization_transform
 
 
 class ImageFeatures(FeatureBenchmark):

