@@ -38,6 +38,8 @@ def filled(model: str, dataset: str, options: Namespace, buffer: int, tasks: int
     inputs, labels, raw = next(iter(loader))[:3]
     rows = torch.arange(buffer) % len(raw)
     extra = {} if model == "er" else {"task_labels": torch.arange(buffer) % tasks}
+    if model != "er" and method.args.dark_replay:
+        extra["logits"] = torch.zeros(buffer, method.N_CLASSES)
     method.buffer.add_data(examples=raw[rows], labels=labels[rows], **extra)
     if model != "er":
         method.net.n_heads.fill_(tasks)

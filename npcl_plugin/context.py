@@ -6,6 +6,7 @@ the task begins; a replayed batch uses a part of itself, with every task represe
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from npcl_plugin.contract import apply_transform
@@ -53,12 +54,14 @@ def covering_rows(tasks: torch.Tensor, count: int) -> torch.Tensor:
     Returns:
         Row numbers (m,).
     """
-    _, group = tasks.unique(return_inverse=True)
-    key = torch.rand(len(tasks), device=tasks.device)
-    lowest = key.new_full((int(group.max()) + 1,), 2.0).scatter_reduce(0, group, key, "amin")
-    chosen_first = key == lowest[group]  # one row of each task
-    count = min(max(count, len(lowest)), len(tasks))
-    return (key - chosen_first.to(key.dtype)).argsort()[:count]
+    order, of_rows = torch.randperm(len(tasks)).numpy(), tasks.cpu().numpy()
+    one_each = np.full(int(of_rows.max()) + 1, -1)
+    one_each[of_rows[order]] = order  # the last row of each task in this random order
+    ahead = np.zeros(len(tasks), bool)
+    ahead[one_each[one_each >= 0]] = True
+    count = max(count, int(ahead.sum()))
+    chosen = np.concatenate((ahead.nonzero()[0], order[~ahead[order]]))[:count]
+    return torch.from_numpy(chosen).to(tasks.device)
 
 
 def misdirect(tasks: torch.Tensor, n_seen: int) -> torch.Tensor:

@@ -4,6 +4,7 @@
 divergences on small tensors, where the cost is the number of operations: a pair of tensors and
 hand-written gradients take a third of the time. The tests hold them against torch's.
 """
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,74 +58,87 @@ def draw(source: Gaussian, count: int, generator: torch.Generator | None = None)
     return torch.addcmul(mean, sd, noise)
 
 
-def kl(posterior: Gaussian, prior: Gaussian) -> torch.Tensor:
-    """Closed-form KL(posterior || prior), summed over the O units: the batch shape."""
-    value: torch.Tensor = _kl(posterior.mean, posterior.sd, prior.mean, prior.sd)
+def kl(posterior: Gaussian, prior: Gaussian, weight: torch.Tensor | float = 1.0) -> torch.Tensor:
+    """Closed-form KL(posterior || prior), weighted and summed up to a number.
+
+    Args:
+        posterior, prior: batch (...).
+        weight: of each element of the batch; broadcasts.
+    """
+    value: torch.Tensor = _kl(posterior.mean, posterior.sd, prior.mean, prior.sd,
+                              _of_units(weight))
     return value
 
 
-def js(first: Gaussian, second: Gaussian) -> torch.Tensor:
-    """Our stand-in for the Jensen-Shannon divergence, summed over the O units: first's batch shape.
+def js(now: Gaussian, then: Gaussian, weight: torch.Tensor | float = 1.0) -> torch.Tensor:
+    """Our stand-in for the Jensen-Shannon divergence, weighted and summed up to a number.
 
     The mean of the two KLs to the Gaussian with averaged mean and averaged standard deviation:
     symmetric, finite, 0 iff equal. Both KLs have the same squared distance to the middle,
     (a - b)^2 / 4, so their mean is one expression.
+
+    Args:
+        now: batch (...).
+        then: its batch broadcasts to now's; a constant.
+        weight: of each element of the batch; broadcasts.
     """
-    shape = first.mean.shape
-    value: torch.Tensor = _js(first.mean, first.sd, second.mean.expand(shape),
-                              second.sd.expand(shape))
+    value: torch.Tensor = _js(now.mean, now.sd, then.mean, then.sd, _of_units(weight))
     return value
 
 
+def _of_units(weight: torch.Tensor | float) -> torch.Tensor | float:
+    return weight.unsqueeze(-1) if isinstance(weight, torch.Tensor) else weight
+
+
 class _KL(torch.autograd.Function):
-    """Sum over units of (r^2 + d^2 - 1) / 2 - log r; r = s_p / s_q, d = (m_p - m_q) / s_q."""
+    """(r^2 + d^2 - 1) / 2 - log r of each unit; r = s_p / s_q, d = (m_p - m_q) / s_q.
 
-    @staticmethod
-    def forward(ctx: Any, mean: torch.Tensor, sd: torch.Tensor, other_mean: torch.Tensor,
-                other_sd: torch.Tensor) -> torch.Tensor:
-        ratio, distance = sd / other_sd, (mean - other_mean) / other_sd
-        ctx.save_for_backward(ratio, distance, sd, other_sd)
-        squares = torch.addcmul(ratio * ratio, distance, distance)
-        return (squares.sub_(1).div_(2).sub_(ratio.log())).sum(-1)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ratio, distance, sd, other_sd = ctx.saved_tensors
-        scaled = grad.unsqueeze(-1) / other_sd
-        of_mean = scaled * distance
-        of_sd = scaled * (ratio - 1 / ratio)
-        of_other_sd = scaled * (1 - ratio * ratio - distance * distance)
-        return of_mean, of_sd, -of_mean, of_other_sd
-
-
-class _JS(torch.autograd.Function):
-    """Sum over units of q / (4 s^2) - 1/2 + log s - (log s_a + log s_b) / 2.
-
-    s = (s_a + s_b) / 2 and q = s_a^2 + s_b^2 + (a - b)^2 / 2.
+    As the result is a number, the gradient is known forwards but for a factor.
     """
 
     @staticmethod
     def forward(ctx: Any, mean: torch.Tensor, sd: torch.Tensor, other_mean: torch.Tensor,
-                other_sd: torch.Tensor) -> torch.Tensor:
-        distance, middle = mean - other_mean, (sd + other_sd) / 2
-        product, square = sd * other_sd, middle * middle
-        # s_a^2 + s_b^2 = 4 s^2 - 2 s_a s_b, so that q / (4 s^2) is 1 - excess.
-        excess = (2 * product - distance * distance / 2) / (4 * square)
-        ctx.save_for_backward(distance, middle, excess, sd, other_sd)
-        return (0.5 - excess + (square / product).log() / 2).sum(-1)
+                other_sd: torch.Tensor, weight: torch.Tensor | float) -> torch.Tensor:
+        ratio, distance = sd / other_sd, (mean - other_mean) / other_sd
+        squares = torch.addcmul(ratio * ratio, distance, distance).sub_(1)
+        value = torch.add(squares, ratio.log(), alpha=-2).mul_(weight).sum().div_(2)
+        scale = weight / other_sd
+        ctx.save_for_backward(distance.mul_(scale), (ratio - 1 / ratio).mul_(scale),
+                              squares.mul_(scale))
+        return value
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        distance, middle, excess, sd, other_sd = ctx.saved_tensors
-        half = grad.unsqueeze(-1) / 2
-        of_mean = half * distance / (2 * middle * middle)
-        shared = (2 * excess - 1) / middle  # (1 - q / (2 s^2)) / s
-        square = middle * middle
-        of_sd = [half * (own / square + shared - 1 / own) if needed else None
-                 for own, needed in zip((sd, other_sd), ctx.needs_input_grad[1::2], strict=True)]
-        return of_mean, of_sd[0], -of_mean if ctx.needs_input_grad[2] else None, of_sd[1]
+        of_mean, of_sd, less_of_other_sd = (grad * each for each in ctx.saved_tensors)
+        return of_mean, of_sd, -of_mean, -less_of_other_sd, None
+
+
+class _JS(torch.autograd.Function):
+    """(1 + log(s^2 / (4 p))) / 2 - (2 p - d^2 / 2) / s^2 of each unit.
+
+    s = s_a + s_b, p = s_a s_b, d = a - b. Only the first Gaussian has a gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, mean: torch.Tensor, sd: torch.Tensor, other_mean: torch.Tensor,
+                other_sd: torch.Tensor, weight: torch.Tensor | float) -> torch.Tensor:
+        distance, total, product = mean - other_mean, sd + other_sd, sd * other_sd
+        square = total * total
+        excess = torch.addcmul(product, distance, distance, value=-0.25).div_(square)
+        logs = (square / product).log_().add_(1 - math.log(4))
+        value = torch.add(logs, excess, alpha=-4).mul_(weight).sum().div_(2)
+        scale = weight / square
+        # d/ds_a: 2 s_a / s^2 + (4 excess - 1) / s - 1 / (2 s_a)
+        of_sd = torch.addcmul(2 * sd, excess.mul_(4).sub_(1), total).addcdiv_(square, sd, value=-.5)
+        ctx.save_for_backward(distance.mul_(scale), of_sd.mul_(scale))
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        of_mean, of_sd = ctx.saved_tensors
+        return grad * of_mean, grad * of_sd, None, None, None
 
 
 _kl: Any = _KL.apply

@@ -13,11 +13,11 @@ from torch.nn import functional as F
 
 from npcl_plugin.context import Context
 from npcl_plugin.contract import evaluation_mode
+from npcl_plugin.logits import SMALLEST_SUM
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws
 from npcl_plugin.stream import ClassMeans
 
-_SMALLEST_SUM = 1e-30
 HeadInference = Literal["entropy", "mixture", "naive", "variance", "energy", "max_prob"]
 
 
@@ -121,7 +121,7 @@ def additive_answer(targets: torch.Tensor, draws: torch.Tensor,
     d = (draws - draws.amax(-1, keepdim=True)).flatten(0, 1)  # (T' S, C)
     exp_a, exp_d = a.exp(), d.exp()
     total = exp_a @ exp_d.t()  # (B, T' S)
-    if not float(total.min()) > _SMALLEST_SUM:
+    if not float(total.min()) > SMALLEST_SUM:
         return None
     if mode == "mixture":
         share = total.reciprocal() / n_heads

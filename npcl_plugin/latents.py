@@ -42,7 +42,7 @@ class LinearPsi(nn.Module):
         super().__init__()
         self.count, self.size = count, size
         self.from_summary = StackedLinear(count, size, 2 * size)
-        self.from_global: nn.Module = Zeros(1)
+        self.from_global: StackedLinear | None = None
         parts = [self.from_summary]
         if with_global:
             self.from_global = StackedLinear(count, size, 2 * size, bias=False)
@@ -51,22 +51,23 @@ class LinearPsi(nn.Module):
             layer.initialise(size * len(parts), size)
 
     def forward(self, summary: torch.Tensor, tasks: torch.Tensor,
-                z_global: torch.Tensor) -> Gaussian:
+                z_global: torch.Tensor | None = None) -> Gaussian:
         """P summaries of each of n tasks, and the draws of z^G that all P share.
 
         Args:
             summary: (n, P, O).
             tasks: (n,).
-            z_global: (n, N, O), or (n, 1, 0) where there is none.
+            z_global: (n, N, O), if it is an input.
 
         Returns:
-            batch (n, P, N)
+            batch (n, P, N), N = 1 without z^G
         """
-        hidden = self.from_summary(summary, tasks).unsqueeze(2) \
-            + self.from_global(z_global, tasks).unsqueeze(1)  # (n, P, N, 2 O)
+        hidden = self.from_summary(summary, tasks).unsqueeze(2)
+        if self.from_global is not None:
+            hidden = hidden + self.from_global(z_global, tasks).unsqueeze(1)  # (n, P, N, 2 O)
         mean, raw = self.outputs(hidden, tasks)
         # An exponential would diverge to NaN within the first task.
-        return Gaussian(mean, 0.1 + 0.9 * torch.sigmoid(raw))
+        return Gaussian(mean, torch.sigmoid(raw).mul(0.9).add_(0.1))
 
     def outputs(self, hidden: torch.Tensor, tasks: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """(n, P, N, 2 O) -> means and raw deviations, (n, P, N, O) each."""
@@ -118,8 +119,8 @@ class GlobalLatent(nn.Module):
 
     def forward(self, summary: torch.Tensor) -> Gaussian:
         """(n, O) -> batch (n,)."""
-        found: Gaussian = self.psi(summary[None], self.only, summary.new_zeros(1, 1, 0))
-        return found[0, :, 0]
+        found: Gaussian = self.psi(summary[None], self.only)  # batch (1, n, 1)
+        return Gaussian(found.mean.view(summary.shape), found.sd.view(summary.shape))
 
     def sample(self, source: Gaussian, draws: Draws,
                generator: torch.Generator | None = None) -> torch.Tensor:
@@ -213,7 +214,7 @@ class NoTaskLatent(nn.Module):
 
     def summarise(self, rows: torch.Tensor, layout: Layout) -> torch.Tensor:
         """(P K, 0): nobody asks."""
-        return rows.new_zeros(layout.n_blocks, 0)
+        return rows.new_zeros(layout.frame.n_blocks, 0)
 
     def forward(self, summary: torch.Tensor, tasks: torch.Tensor,
                 z_global: torch.Tensor) -> Gaussian:
@@ -247,9 +248,7 @@ class Encoding(NamedTuple):
     def only(self, tasks: torch.Tensor) -> "Encoding":
         """The same without the cells of other tasks."""
         kept = torch.isin(self.cells.tasks, tasks).nonzero().squeeze(1)
-        cells = self.cells._replace(tasks=self.cells.tasks[kept], sets=self.cells.sets[kept],
-                                    sizes=self.cells.sizes[kept])
-        return self._replace(cells=cells, summary=self.summary[:, kept])
+        return self._replace(cells=self.cells.only(kept), summary=self.summary[:, kept])
 
 
 def taskwise_attention(plan: Plan) -> nn.Module:
@@ -301,12 +300,12 @@ class LatentEncoder(nn.Module):
             blocks: one block of all by default.
         """
         blocks = blocks or Blocks.of_sets(np.zeros(len(labels), np.int64))
-        layout = Layout(self.task_latent.tasks_of(tasks), blocks, x.dtype)
+        layout = Layout(self.task_latent.tasks_of(tasks), blocks, x)
         rows = self.encoder(x, labels).index_select(0, layout.source)  # (R, O)
         rows = self.taskwise(rows, layout)  # s^t
         summary = self.task_latent.summarise(rows, layout).unflatten(0, (blocks.n_parts, -1))
         rows = self.across(rows, layout)
-        found = self.global_latent(layout.block_means @ rows)  # batch (P G,)
+        found = self.global_latent(layout.frame.block_means @ rows)  # batch (P G,)
         return Encoding(layout.cells, summary, found.unflatten(0, (blocks.n_parts, -1)))
 
     def conditional(self, encoding: Encoding, z_global: torch.Tensor,

@@ -3,13 +3,15 @@
 The rows of a step are few and of many kinds, so that finding their places costs more than the
 products do; it is done with numpy, which takes a tenth of torch's time for each small operation.
 """
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 
+# Added to the score of two rows it leaves no weight, and unlike -inf it may be multiplied.
+_NEVER = -1e9
 # A slot of a stacked layer costs about as much as ten more rows: its weights are copied.
 _COST_OF_A_SLOT = 10
 
@@ -41,15 +43,32 @@ class Blocks(NamedTuple):
                    int(sets.max()) + 1)
 
 
-class Cells(NamedTuple):
+@dataclass
+class Cells:
     """Samples of G sets sorted into K cells: one for each task of each set."""
 
     tasks: torch.Tensor  # (K,)
     sets: torch.Tensor  # (K,)
     cell: torch.Tensor  # (B,) cell of each target
     sizes: torch.Tensor  # (K,) targets in each
+    share: torch.Tensor  # (K,) part of all targets that each has
     set_share: torch.Tensor  # (G,) part of all targets that each set has
     n_sets: int
+
+    @cached_property
+    def own(self) -> torch.Tensor:
+        """The cell of each target, one-hot (B, K): a product with it is faster than indexing."""
+        numbers = torch.arange(len(self.tasks), device=self.cell.device)
+        return (self.cell.unsqueeze(1) == numbers).to(self.share)
+
+    @cached_property
+    def slots(self) -> "Slots":
+        """Targets by cell."""
+        return Slots.of(self.cell.cpu().numpy(), self.cell.device)
+
+    def only(self, kept: torch.Tensor) -> "Cells":
+        """Some of the cells; what is known of targets stays as it was."""
+        return replace(self, tasks=self.tasks[kept], sets=self.sets[kept])
 
 
 class Slots(NamedTuple):
@@ -66,13 +85,12 @@ class Slots(NamedTuple):
     @classmethod
     def of(cls, tasks: np.ndarray, device: torch.device, width: int | None = None) -> "Slots":
         """Sort rows by task (R,); the cheapest width by default."""
-        present, group, counts = np.unique(tasks, return_inverse=True, return_counts=True)
+        present, counts = numbers_present(tasks)
         if width is None:
             width = cheapest_width(counts)
         needed = -(-counts // width)  # slots of each task
-        ends = counts.cumsum()
-        order = group.argsort(kind="stable")
-        rank = np.arange(len(tasks)) - (ends - counts).repeat(counts)
+        order = tasks.argsort(kind="stable")
+        rank = np.arange(len(tasks)) - (counts.cumsum() - counts).repeat(counts)
         place = np.empty(len(tasks), np.int64)
         place[order] = ((needed.cumsum() - needed) * width).repeat(counts) + rank
         rows = np.zeros(int(needed.sum()) * width, np.int64)
@@ -88,6 +106,16 @@ class Slots(NamedTuple):
         packed: torch.Tensor = rows.index_select(0, self.rows).unflatten(0, (-1, self.width))
         return packed
 
+    def weights(self, like: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+        """Weights (R,), equal ones by default, as (slots, width, 1) with 0 at free places."""
+        count = len(self.place)
+        spread = like.new_zeros(len(self.rows))
+        if weight is None:
+            spread.index_fill_(0, self.place, 1 / count)
+        else:
+            spread.index_copy_(0, self.place, weight)
+        return spread.view(-1, self.width, 1)
+
     def unpack(self, packed: torch.Tensor) -> torch.Tensor:
         """(slots, width, n) -> (R, n)."""
         if len(self.tasks) == 1:
@@ -97,11 +125,13 @@ class Slots(NamedTuple):
 
 def cheapest_width(counts: np.ndarray) -> int:
     """Width of slots for tasks of these sizes; a single task is one slot."""
-    largest = int(counts.max())
-    if len(counts) == 1:
+    sizes: list[int] = counts.tolist()
+    largest: int = max(sizes)
+    if len(sizes) == 1:
         return largest
-    widths: list[int] = [*(2 ** i for i in range(2, largest.bit_length())), largest]
-    costs = [int((-(-counts // width)).sum()) * (width + _COST_OF_A_SLOT) for width in widths]
+    widths: list[int] = [*(2 ** i for i in range(3, largest.bit_length())), largest]
+    costs = [sum(-(-size // width) for size in sizes) * (width + _COST_OF_A_SLOT)
+             for width in widths]
     return widths[costs.index(min(costs))]
 
 
@@ -110,7 +140,7 @@ class Arrangement(Protocol):
 
     @property
     def mask(self) -> torch.Tensor | None:
-        """(G', n' or 1, n'): False where a row must not see another; None if all may."""
+        """(G', n' or 1, n'), to be added to the scores; None if all rows of a group may meet."""
 
     def arrange(self, rows: torch.Tensor) -> torch.Tensor:
         """Into groups."""
@@ -127,12 +157,12 @@ class InPlace:
     mask: torch.Tensor | None
 
     @classmethod
-    def of(cls, owner: np.ndarray, n_groups: int, device: torch.device) -> "InPlace":
+    def of(cls, owner: np.ndarray, n_groups: int, like: torch.Tensor) -> "InPlace":
         """Rows with the same owner (R,) meet; groups are equal parts of R."""
         if n_groups == 1 and (owner == owner[0]).all():
             return cls(1, None)
-        apart = torch.from_numpy(owner).to(device).view(n_groups, -1)
-        return cls(n_groups, apart.unsqueeze(2) == apart.unsqueeze(1))
+        owners = torch.from_numpy(owner).to(like).view(n_groups, -1)
+        return cls(n_groups, apart(owners, owners))
 
     def arrange(self, rows: torch.Tensor) -> torch.Tensor:
         """(R, n) -> (G, R / G, n)."""
@@ -152,13 +182,13 @@ class Packed:
     mask: torch.Tensor | None
 
     @classmethod
-    def of(cls, tasks: np.ndarray, device: torch.device) -> "Packed":
+    def of(cls, tasks: np.ndarray, like: torch.Tensor) -> "Packed":
         """Rows of the same task (R,) meet."""
-        counts = np.unique(tasks, return_counts=True)[1]
+        counts = numbers_present(tasks)[1]
         width = int(counts.max())
-        mask = None if (counts == width).all() else torch.from_numpy(
-            np.arange(width) < counts[:, None, None]).to(device)
-        return cls(Slots.of(tasks, device, width), mask)
+        free = torch.from_numpy(np.arange(width) >= counts[:, None, None]).to(like)
+        return cls(Slots.of(tasks, like.device, width),
+                   None if (counts == width).all() else free.mul_(_NEVER))
 
     def arrange(self, rows: torch.Tensor) -> torch.Tensor:
         """(R, n) -> (T', n_max, n)."""
@@ -169,71 +199,103 @@ class Packed:
         return self.slots.unpack(grouped)
 
 
+class Frame:
+    """Where the rows of blocks stand, whatever their tasks: the same in almost every step.
+
+    Sets stand side by side, G rows of n places: a set's targets, its context, then padding,
+    which repeats sample 0 and has a cell and a block of its own, so that it meets nobody.
+
+    Args:
+        parts, sets: (R,) of the rows.
+        like: a tensor with the type and device of the rows.
+    """
+
+    def __init__(self, parts: np.ndarray, sets: np.ndarray, n_parts: int, n_sets: int,
+                 like: torch.Tensor) -> None:
+        self.n_parts, self.n_sets, self.n_blocks = n_parts, n_sets, n_parts * n_sets
+        self.place, self.free = places(sets, n_sets)
+        self.block = np.full(len(self.free), self.n_blocks)
+        self.block[self.place] = parts * n_sets + sets
+        self.targets = self.place[parts == 0]  # (B,)
+        self.within_blocks = InPlace.of(self.block, n_sets, like)  # rows of a block meet
+        # Weights (P G, G n) that make means over blocks.
+        self.block_means = torch.from_numpy(means(self.block, self.n_blocks)).to(like)
+
+    @classmethod
+    def of(cls, blocks: Blocks, like: torch.Tensor) -> "Frame":
+        """The frame of these blocks, from those of the last steps if it is there."""
+        return _frame(blocks.parts.tobytes(), blocks.sets.tobytes(), blocks.n_parts,
+                      blocks.n_sets, like.dtype, like.device)
+
+
+@lru_cache(maxsize=8)
+def _frame(parts: bytes, sets: bytes, n_parts: int, n_sets: int, dtype: torch.dtype,
+           device: torch.device) -> Frame:
+    return Frame(np.frombuffer(parts, np.int64).copy(), np.frombuffer(sets, np.int64).copy(),
+                 n_parts, n_sets, torch.empty(0, dtype=dtype, device=device))
+
+
 class Layout:
     """Everything about the places of the rows that a pass through the hierarchy needs.
 
-    Sets stand side by side, G rows of n places: a set's targets, its context, then padding,
-    which repeats sample 0 and has a cell and a block of its own, so that it meets nobody. What a
-    relative of the family does not need is not computed.
+    What a relative of the family does not need is not computed.
 
     Args:
         tasks: (B,) of the samples.
         blocks: every task of a set has a row in each of its parts.
-        dtype: of the rows.
+        like: a tensor with the type and device of the rows.
     """
 
-    def __init__(self, tasks: torch.Tensor, blocks: Blocks, dtype: torch.dtype) -> None:
-        self.device, self.dtype, of_samples = tasks.device, dtype, tasks.cpu().numpy()
-        self.n_sets, self.n_blocks = blocks.n_sets, blocks.n_parts * blocks.n_sets
-        at, free = places(blocks.sets, blocks.n_sets)
-        source = np.zeros(len(free), np.int64)
-        source[at] = blocks.rows
+    def __init__(self, tasks: torch.Tensor, blocks: Blocks, like: torch.Tensor) -> None:
+        self.frame, self._like = Frame.of(blocks, like), like
+        frame, of_samples = self.frame, tasks.cpu().numpy()
+        source = np.zeros(len(frame.free), np.int64)
+        source[frame.place] = blocks.rows
         self._task = of_samples[source]
-        self._block = np.full(len(free), self.n_blocks)
-        self._block[at] = blocks.parts * blocks.n_sets + blocks.sets
         stride = int(of_samples.max()) + 1
-        code = np.where(free, self.n_blocks * stride, self._block * stride + self._task)
-        codes, self._cell = np.unique(code, return_inverse=True)
-        n_cells = (len(codes) - bool(free.any())) // blocks.n_parts  # K; padding is the last code
-        self._n_cells = n_cells * blocks.n_parts
-        targets = self._cell[at[blocks.parts == 0]]
-        self._count = np.bincount(targets, minlength=n_cells)
-        sets = codes[:n_cells] // stride
-        shares = np.bincount(sets, self._count, blocks.n_sets) / self._count.sum()
+        code = np.where(frame.free, frame.n_blocks * stride, frame.block * stride + self._task)
+        codes, sizes = numbers_present(code)
+        number = np.zeros(frame.n_blocks * stride + 1, np.int64)
+        number[codes] = np.arange(len(codes))
+        self._cell = number[code]
+        # K; padding is the last code.
+        n_cells = (len(codes) - bool(frame.free.any())) // frame.n_parts
+        self._n_cells, self._count = n_cells * frame.n_parts, sizes[:n_cells]
+        targets, sets = self._cell[frame.targets], codes[:n_cells] // stride
+        total = self._count.sum()
+        shares = np.bincount(sets, self._count, frame.n_sets) / total
         self.source = self._tensor(source)  # (G n,) the sample at each place
         self.cells = Cells(
             self._tensor(codes[:n_cells] % stride), self._tensor(sets), self._tensor(targets),
-            self._tensor(self._count), self._tensor(shares).to(dtype), blocks.n_sets)
+            self._tensor(self._count), self._tensor(self._count / total).to(like),
+            self._tensor(shares).to(like), frame.n_sets)
 
     def _tensor(self, values: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(values).to(self.device)
+        return torch.from_numpy(values).to(self._like.device)
 
     @cached_property
     def slots(self) -> Slots:
         """Places by task."""
-        return Slots.of(self._task, self.device)
+        return Slots.of(self._task, self._like.device)
 
     @cached_property
     def within_cells(self) -> Arrangement:
         """Rows of a cell meet."""
-        if self.n_blocks > 1 or mostly_padding(self._count):
-            return InPlace.of(self._cell, self.n_sets, self.device)
-        return Packed.of(self._task, self.device)
-
-    @cached_property
-    def within_blocks(self) -> Arrangement:
-        """Rows of a block meet."""
-        return InPlace.of(self._block, self.n_sets, self.device)
+        if self.frame.n_blocks > 1 or mostly_padding(self._count):
+            return InPlace.of(self._cell, self.frame.n_sets, self._like)
+        return Packed.of(self._task, self._like)
 
     @cached_property
     def cell_means(self) -> torch.Tensor:
         """Weights (P K, G n) that make means over cells."""
-        return self._tensor(means(self._cell, self._n_cells)).to(self.dtype)
+        return self._tensor(means(self._cell, self._n_cells)).to(self._like)
 
-    @cached_property
-    def block_means(self) -> torch.Tensor:
-        """Weights (P G, G n) that make means over blocks."""
-        return self._tensor(means(self._block, self.n_blocks)).to(self.dtype)
+
+def numbers_present(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The small numbers that occur (R,), sorted, and how often: faster than `np.unique`."""
+    counts = np.bincount(values)
+    present = counts.nonzero()[0]
+    return present, counts[present]
 
 
 def places(sets: np.ndarray, n_sets: int) -> tuple[np.ndarray, np.ndarray]:
@@ -248,6 +310,14 @@ def places(sets: np.ndarray, n_sets: int) -> tuple[np.ndarray, np.ndarray]:
     return place + sets * length, (np.arange(length) >= counts[:, None]).ravel()
 
 
+def apart(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """Owners (..., n) and (..., m), as floats -> (..., n, m) to be added to scores of attention.
+
+    0 where they are the same; the square is a faster way to tell than comparing.
+    """
+    return (first.unsqueeze(-1) - second.unsqueeze(-2)).square_().mul_(_NEVER)
+
+
 def mostly_padding(counts: np.ndarray) -> bool:
     """Whether pairs within packed tasks outnumber the pairs of all rows."""
     return bool(len(counts) * counts.max() ** 2 > counts.sum() ** 2)
@@ -256,5 +326,5 @@ def mostly_padding(counts: np.ndarray) -> bool:
 def means(owner: np.ndarray, count: int) -> np.ndarray:
     """Weights (count, R) that average the rows of each owner 0..count-1; others do not count."""
     mine = np.arange(count)[:, None] == owner
-    weights: np.ndarray = mine / mine.sum(1, keepdims=True)
+    weights: np.ndarray = mine / np.bincount(owner, minlength=count)[:count, None]
     return weights

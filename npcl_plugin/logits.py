@@ -5,6 +5,11 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from npcl_plugin.layout import Cells, Slots
+
+# A sum of exponentials, each at most 1, below which single precision cannot be trusted.
+SMALLEST_SUM = 1e-30
+
 
 class FullLogits:
     """Logits of every draw and target.
@@ -20,10 +25,6 @@ class FullLogits:
         """With the logits (B, C) of somebody else added to each draw."""
         return FullLogits(self.values + others)
 
-    def rows(self, which: slice) -> "FullLogits":
-        """Of some targets."""
-        return FullLogits(self.values[:, which])
-
     def all_draws(self) -> torch.Tensor:
         """(S, B, C)."""
         return self.values
@@ -32,75 +33,89 @@ class FullLogits:
         """Over the draws: (B, C)."""
         return self.values.mean(0)
 
-    def cross_entropy(self, labels: torch.Tensor) -> torch.Tensor:
-        """-E_q [log p(y | x, z)]: mean over draws and targets."""
-        return F.cross_entropy(self.values.mT, labels.expand(len(self.values), -1))
+    def cross_entropy(self, labels: torch.Tensor,
+                      weight: torch.Tensor | None = None) -> torch.Tensor:
+        """-E_q [log p(y | x, z)]: mean over draws and targets, or their sum with weights (B,)."""
+        losses = F.cross_entropy(self.values.mT, labels.expand(len(self.values), -1),
+                                 reduction="mean" if weight is None else "none")
+        return losses if weight is None else losses.mean(0) @ weight
 
 
 class AdditiveLogits:
     """Logits that are a part of the target plus a part of its head's draw.
 
-    The (S, B, C) of them are made in the loss alone, where forwards and backwards are one.
+    The (S, B, C) of them need not be made: see `cross_entropy`.
 
     Args:
         targets: (B, C).
         draws: (S, K, C).
-        chosen: (B, K) the head of each target, one-hot.
+        cells: which of the K heads is each target's.
     """
 
-    def __init__(self, targets: torch.Tensor, draws: torch.Tensor, chosen: torch.Tensor) -> None:
-        self.targets, self.draws, self.chosen = targets, draws, chosen
+    def __init__(self, targets: torch.Tensor, draws: torch.Tensor, cells: Cells) -> None:
+        self.targets, self.draws, self.cells = targets, draws, cells
 
     def plus(self, others: torch.Tensor) -> "AdditiveLogits":
         """With the logits (B, C) of somebody else added to each draw."""
-        return AdditiveLogits(self.targets + others, self.draws, self.chosen)
-
-    def rows(self, which: slice) -> "AdditiveLogits":
-        """Of some targets."""
-        return AdditiveLogits(self.targets[which], self.draws, self.chosen[which])
+        return AdditiveLogits(self.targets + others, self.draws, self.cells)
 
     def all_draws(self) -> torch.Tensor:
         """(S, B, C)."""
-        return _summed(self.targets, self.draws, self.chosen).mT
+        return self.targets + self.draws.index_select(1, self.cells.cell)
 
     def mean(self) -> torch.Tensor:
         """Over the draws: (B, C)."""
-        return torch.addmm(self.targets, self.chosen, self.draws.mean(0))
+        return torch.addmm(self.targets, self.cells.own, self.draws.mean(0))
 
-    def cross_entropy(self, labels: torch.Tensor) -> torch.Tensor:
-        """-E_q [log p(y | x, z)]: mean over draws and targets."""
-        value: torch.Tensor = _cross_entropy(self.targets, self.draws, self.chosen, labels)
+    def cross_entropy(self, labels: torch.Tensor,
+                      weight: torch.Tensor | None = None) -> torch.Tensor:
+        """-E_q [log p(y | x, z)]: mean over draws and targets, or their sum with weights (B,)."""
+        value: torch.Tensor | None = _cross_entropy(self.targets, self.draws, self.cells.slots,
+                                                    labels, weight)
+        if value is None:
+            return FullLogits(self.all_draws()).cross_entropy(labels, weight)
         return value
 
 
-def _summed(targets: torch.Tensor, draws: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-    """(S, C, B): laid out so that a softmax over C runs along B, which is several times faster."""
-    # One product over all draws; a batch of fifty small ones takes three times as long.
-    return torch.matmul(draws.mT.contiguous(), chosen.t()) + targets.t()
-
-
 class _AdditiveCrossEntropy(torch.autograd.Function):
-    """The gradient, softmax minus one-hot, is summed up at once: only small tensors are kept."""
+    """-sum_b w_b mean_s log softmax(a_b + d_s)[y_b], without the sums a + d.
+
+    exp(a + d) = exp(a) exp(d), so that all normalising sums are products of small matrices, one
+    for each slot: n slots of w targets that have the same head. The gradient, softmax minus
+    one-hot, is a product of the same matrices, and as the result is a number it is known forwards
+    but for a factor.
+
+    Nothing is returned where a sum leaves the numbers that can be told apart from 0.
+    """
 
     @staticmethod
-    def forward(ctx: Any, targets: torch.Tensor, draws: torch.Tensor, chosen: torch.Tensor,
-                labels: torch.Tensor) -> torch.Tensor:
-        log_probs = _summed(targets, draws, chosen).log_softmax(1)  # (S, C, B)
-        n_draws, _, n_targets = log_probs.shape
-        index = labels.expand(n_draws, 1, -1)
-        value = -log_probs.gather(1, index).mean()
-        error = log_probs.exp_()  # (S, C, B)
-        error.scatter_add_(1, index, error.new_full((), -1.0).expand(index.shape))
-        scale = 1.0 / (n_draws * n_targets)
-        of_draws = torch.matmul(error, chosen).mul_(scale)  # (S, C, K)
-        ctx.save_for_backward(error.sum(0).mul_(scale).t(), of_draws.mT)
+    def forward(ctx: Any, targets: torch.Tensor, draws: torch.Tensor, slots: Slots,
+                labels: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor | None:
+        n_draws, n_heads, _ = draws.shape
+        a = slots.pack(targets - targets.amax(1, keepdim=True))  # (n, w, C)
+        d = (draws - draws.amax(-1, keepdim=True)).transpose(0, 1)  # (K, S, C)
+        d = d.index_select(0, slots.tasks)  # (n, S, C)
+        exp_a, exp_d = a.exp(), d.exp()
+        total = torch.bmm(exp_a, exp_d.mT)  # (n, w, S)
+        if not float(total.min()) > SMALLEST_SUM:
+            return None
+        each = slots.weights(a, weight)  # (n, w, 1)
+        right = torch.zeros_like(a).scatter_(2, slots.pack(labels.unsqueeze(1)), each)  # w y
+        value = (total.log() * each).sum() / n_draws - ((a + d.mean(1, keepdim=True)) * right).sum()
+        share = (each / n_draws) / total  # (n, w, S)
+        of_targets = torch.bmm(share, exp_d).mul_(exp_a).sub_(right)  # (n, w, C)
+        of_draws = torch.bmm(share.mT, exp_a).mul_(exp_d).sub_(
+            right.sum(1, keepdim=True), alpha=1 / n_draws)  # (n, S, C)
+        of_heads = of_draws.new_zeros(n_heads, *of_draws.shape[1:])
+        of_heads.index_add_(0, slots.tasks, of_draws)
+        ctx.save_for_backward(slots.unpack(of_targets), of_heads.transpose(0, 1))
         return value
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         of_targets, of_draws = ctx.saved_tensors
-        return grad * of_targets, grad * of_draws, None, None
+        return grad * of_targets, grad * of_draws, None, None, None
 
 
 _cross_entropy: Any = _AdditiveCrossEntropy.apply

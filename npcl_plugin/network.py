@@ -168,12 +168,12 @@ class NPNetwork(MammothBackbone):
 
         # 4. r_*: what the context of its set says about each target.
         several = sets if found.cells.n_sets > 1 else None
-        summary = self.deterministic.summarise(x[context], labels[context],
+        summary = self.deterministic.summarise(x.index_select(0, context), labels[context],
                                                None if several is None else several[context])
         r = self.deterministic.attend(summary, x, several)  # (B, O)
 
         # 5. p(y | x_*, r_*, z^t)
-        logits = self.decoder(x, r, found.z, found.cells.cell)
+        logits = self.decoder(x, r, found.z, found.cells)
         if self.plan.residual_decoder:
             logits = logits.plus(self.backbone.classifier(x))
         return TrainingPass(logits, found.z, r, summary, found.cells, found.global_posterior,

@@ -20,35 +20,32 @@ from npcl_plugin.layout import Cells
 # 1/(|D|+|M|) sum_samples of equation 8 gives. `mean`: `sample`, averaged over units. Sets count by
 # their share of the targets, but in `sets`, which is `sum` with stream and replay added up.
 Reduction = Literal["sum", "sample", "mean", "sets"]
-Distance = Callable[[Gaussian, Gaussian], torch.Tensor]
+Distance = Callable[[Gaussian, Gaussian, torch.Tensor | float], torch.Tensor]
 DISTANCES: dict[str, Distance] = {"js": js, "kl": kl}
 
 
 def cell_weights(cells: Cells, size: int, how: Reduction) -> torch.Tensor:
     """Weight of each cell's divergence (K,)."""
     if how == "sets":
-        return torch.ones_like(cells.set_share)[cells.sets]
-    share = cells.sizes / cells.sizes.sum()  # (K,)
+        return torch.ones_like(cells.share)
     if how == "sum":
         return cells.set_share[cells.sets]
-    return share / size if how == "mean" else share
+    return cells.share / size if how == "mean" else cells.share
 
 
 def task_divergence(posterior: Gaussian, prior: Gaussian, cells: Cells,
                     how: Reduction) -> torch.Tensor:
     """D^t of equation 5, averaged over draws and combined over cells; both batch (N, K)."""
-    weights = cell_weights(cells, posterior.size, how)
-    return (kl(posterior, prior).mean(0) * weights).sum()
+    return kl(posterior, prior, cell_weights(cells, posterior.size, how) / len(posterior.mean))
 
 
 def global_divergence(posterior: Gaussian, prior: Gaussian, cells: Cells,
                       how: Reduction) -> torch.Tensor:
     """D^G of equation 5; both batch (G,)."""
-    values = kl(posterior, prior)
     if how == "sets":
-        return values.sum()
-    value = (values * cells.set_share).sum()
-    return value / posterior.size if how == "mean" else value
+        return kl(posterior, prior)
+    share = cells.set_share
+    return kl(posterior, prior, share / posterior.size if how == "mean" else share)
 
 
 def global_regulariser(now: Gaussian, then: Gaussian, how: Reduction,
@@ -59,8 +56,7 @@ def global_regulariser(now: Gaussian, then: Gaussian, how: Reduction,
         now: batch ().
         then: batch () or (n,), which are summed up.
     """
-    value = distance(now.like(then), then).sum()
-    return value / now.size if how == "mean" else value
+    return distance(now.like(then), then, 1 / now.size if how == "mean" else 1.0)
 
 
 def task_regulariser(now: Gaussian, then: Gaussian, past: torch.Tensor, share: torch.Tensor,
@@ -74,8 +70,7 @@ def task_regulariser(now: Gaussian, then: Gaussian, past: torch.Tensor, share: t
         share: (K,) part of the replayed samples that belongs to each.
     """
     weight = past.to(share.dtype) if how in ("sum", "sets") else past * share
-    value = (distance(now, then.like(now)).mean(0) * weight).sum()
-    return value / now.size if how == "mean" else value
+    return distance(now, then, weight / (len(now.mean) * (now.size if how == "mean" else 1)))
 
 
 def task_marginal(logits: torch.Tensor, labels: torch.Tensor,

@@ -133,12 +133,13 @@ class Loss:
     def load_state_dict(self, state: dict[str, float]) -> None:
         """There is nothing to load."""
 
-    def __call__(self, step: Step) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """The loss and the terms that it is made of."""
+    def __call__(self, step: Step) -> tuple[torch.Tensor, dict[str, float]]:
+        """The loss and the values of the terms that it is made of."""
         present = [(each, weight) for each, weight in self.weighted if each.when(step)]
-        terms = {each.name: each.function(step) for each, _ in present}
-        values = torch.stack(list(terms.values()))
-        return values @ values.new_tensor([weight for _, weight in present]), terms
+        values = torch.stack([each.function(step) for each, _ in present])
+        weights = values.new_tensor([weight for _, weight in present])
+        return values @ weights, dict(zip([each.name for each, _ in present], values.tolist(),
+                                          strict=True))
 
 
 @term("ce")
@@ -147,12 +148,11 @@ def cross_entropy(step: Step) -> torch.Tensor:
     targets, logits = step.targets, step.out.logits
     if targets.log_odds is not None:
         logits = logits.plus(targets.log_odds)
-    if step.args.likelihood == "targets" or not targets.replayed:
-        return logits.cross_entropy(targets.labels)
-    stream = slice(len(targets.labels) - targets.replayed)
-    replay = slice(stream.stop, None)
-    return logits.rows(stream).cross_entropy(targets.labels[stream]) \
-        + logits.rows(replay).cross_entropy(targets.labels[replay])
+    weight = None
+    if step.args.likelihood == "sets" and targets.replayed:
+        sizes = len(targets.labels) - targets.replayed, targets.replayed
+        weight = torch.cat([targets.x.new_full((size,), 1 / size) for size in sizes])
+    return logits.cross_entropy(targets.labels, weight)
 
 
 @term("d_task", weight="alpha", help="weight of D^t (paper: α)", fits=lambda plan: plan.has_task)

@@ -23,7 +23,8 @@ def multi_head(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *,
     Args:
         query: (G, n, O); G groups attend separately.
         key, value: (G, m, O).
-        mask: (G, n or 1, m), False where a query must not see a key.
+        mask: (G, n or 1, m), False where a query must not see a key, or numbers to be added to
+            the scores (see `layout.apart`), which is faster.
         scale: of the products; one over the root of a part's size by default.
 
     Returns:
@@ -71,9 +72,12 @@ def attend_among(rows: torch.Tensor, arrangement: Arrangement, *, project: Proje
         project: query, key and value in one product, (R, O) -> (R, 3 O).
         out: of the mixed values, (R, O) -> (R, O).
     """
-    query, key, value = arrangement.arrange(project(rows)).chunk(3, dim=-1)
-    return out(arrangement.restore(multi_head(query, key, value, mask=arrangement.mask,
-                                              n_attention_heads=n_attention_heads)))
+    projected = arrangement.arrange(project(rows))  # (G, n, 3 O)
+    parts = projected.view(*projected.shape[:2], 3, n_attention_heads, -1).permute(2, 0, 3, 1, 4)
+    query, key, value = parts.unbind(0)  # (G, heads, n, O / heads)
+    allowed = None if arrangement.mask is None else arrangement.mask.unsqueeze(1)
+    mixed = F.scaled_dot_product_attention(query, key, value, allowed)
+    return out(arrangement.restore(mixed.transpose(1, 2).flatten(-2)))
 
 
 class CrossAttention(nn.Module):
@@ -132,7 +136,7 @@ class SelfAttention(nn.Module):
 
     def forward(self, rows: torch.Tensor, layout: Layout) -> torch.Tensor:
         """(R, O) -> (R, O): the rows of a block attend to each other."""
-        return self.among(rows, layout.within_blocks)
+        return self.among(rows, layout.frame.within_blocks)
 
     def among(self, rows: torch.Tensor, arrangement: Arrangement) -> torch.Tensor:
         """(R, O) -> (R, O)."""

@@ -7,9 +7,9 @@ from typing import cast
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from npcl_plugin.layers.encoders import Zeros, mlp
+from npcl_plugin.layout import Cells
 from npcl_plugin.logits import AdditiveLogits, FullLogits
 
 
@@ -44,20 +44,19 @@ class LinearDecoder(nn.Module):
 
     def of_targets(self, x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
         """W_x x + W_r r: (B, C), of the first hidden layer if there is one."""
-        found: torch.Tensor = self.from_x(x) + self.from_r(r)
-        return found
+        return torch.addmm(self.from_x(x), r, self.from_r.weight.t())
 
     def forward(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
-                head_of: torch.Tensor) -> AdditiveLogits | FullLogits:
+                cells: Cells) -> AdditiveLogits | FullLogits:
         """Each target under its own head (training, the task is known).
 
         Args:
             x: (B, F).
             r: (B, O).
-            z: (S, T', O) draws of every head.
-            head_of: (B,) position of each target's head in T'.
+            z: (S, K, O) draws of every cell.
+            cells: of the targets.
         """
-        return AdditiveLogits(self.of_targets(x, r), self.from_z(z), one_hot(head_of, z))
+        return AdditiveLogits(self.of_targets(x, r), self.from_z(z), cells)
 
     def every_head(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         """Each target under every head (inference): (T', S, B, C)."""
@@ -93,24 +92,16 @@ class DeepDecoder(LinearDecoder):
         return False
 
     def forward(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
-                head_of: torch.Tensor) -> AdditiveLogits | FullLogits:
+                cells: Cells) -> AdditiveLogits | FullLogits:
         """See `LinearDecoder.forward`."""
-        targets, draws = self.of_targets(x, r), self.from_z(z)  # (B, O), (S, T', O)
+        targets, draws = self.of_targets(x, r), self.from_z(z)  # (B, O), (S, K, O)
         if draws.shape[1] == 1:
             return FullLogits(self.logits(targets + draws))
         shape = (len(draws), -1, -1)
-        hidden = torch.baddbmm(targets.expand(shape), one_hot(head_of, z).expand(shape), draws)
+        hidden = torch.baddbmm(targets.expand(shape), cells.own.expand(shape), draws)
         return FullLogits(self.logits(hidden))
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """From the first layer's sum to logits; in place, it is the largest tensor of a step."""
         found: torch.Tensor = self.rest(torch.relu_(self.norm(hidden)))
         return found
-
-
-def one_hot(head_of: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-    """Heads (B,) as rows (B, T'): their product with the draws (S, T', O) of z picks each target's.
-
-    It is much faster than indexing, above all backwards.
-    """
-    return F.one_hot(head_of, z.shape[1]).to(z.dtype)

@@ -67,7 +67,7 @@ class SampleEncoder(nn.Module):
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Features (B, F), labels (B,) -> (B, O)."""
-        onehot = F.one_hot(labels, self.n_classes).to(x.dtype)  # (B, C)
+        onehot = x.new_zeros(len(x), self.n_classes).scatter_(1, labels.unsqueeze(1), 1)  # (B, C)
         found: torch.Tensor = self.project(torch.cat((x, onehot), dim=1))
         return found
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from npcl_plugin.gaussians import Gaussian
 from npcl_plugin.layers.attention import attention_weights, multi_head
-from npcl_plugin.layers.encoders import SampleEncoder, Summary, Zeros, activated, visible
+from npcl_plugin.layers.encoders import SampleEncoder, Summary, activated, visible
 from npcl_plugin.layers.stacked import StackedLayerNorm, StackedLinear, StackedMLP
 from npcl_plugin.layout import Arrangement, Layout
 
@@ -60,8 +60,8 @@ class FeedForwardAttention(nn.Module):
 
     def forward(self, rows: torch.Tensor, layout: Layout) -> torch.Tensor:
         """(R, O) -> (R, O)."""
-        return block(*attended(self.project(rows), layout.within_blocks, self.n_attention_heads),
-                     self.out)
+        return block(*attended(self.project(rows), layout.frame.within_blocks,
+                               self.n_attention_heads), self.out)
 
 
 class TaskwiseFeedForwardAttention(nn.Module):
@@ -162,7 +162,7 @@ class TrunkPsi(nn.Module):
     def __init__(self, count: int, size: int, with_global: bool, depth: int, norm: bool) -> None:
         super().__init__()
         self.from_summary = StackedLinear(count, size, size)
-        self.from_global: nn.Module = Zeros(size)
+        self.from_global: StackedLinear | None = None
         if with_global:
             self.from_global = StackedLinear(count, size, size, bias=False)
             for layer in (self.from_summary, self.from_global):  # Xavier for the one they make up
@@ -172,10 +172,11 @@ class TrunkPsi(nn.Module):
         self.rest.out.initialise(size, size)  # two layers, not one wide one
 
     def forward(self, summary: torch.Tensor, tasks: torch.Tensor,
-                z_global: torch.Tensor) -> Gaussian:
+                z_global: torch.Tensor | None = None) -> Gaussian:
         """As `latents.LinearPsi`: (n, P, O), (n,), (n, N, O) -> batch (n, P, N)."""
-        hidden = self.from_summary(summary, tasks).unsqueeze(2) \
-            + self.from_global(z_global, tasks).unsqueeze(1)  # (n, P, N, O)
+        hidden = self.from_summary(summary, tasks).unsqueeze(2)
+        if self.from_global is not None:
+            hidden = hidden + self.from_global(z_global, tasks).unsqueeze(1)  # (n, P, N, O)
         rows = hidden.flatten(1, 2)
         rows = torch.relu(rows if self.norm is None else self.norm(rows, tasks))
         mean, raw = self.rest(rows, tasks).unflatten(1, hidden.shape[1:3]).chunk(2, dim=-1)

@@ -162,10 +162,10 @@ class NPCL(ContinualModel):
         return Targets(x, labels, tasks, sets, context, replayed, stored,
                        self.log_odds(len(labels), replayed))
 
-    def descend(self, loss: torch.Tensor, terms: dict[str, torch.Tensor]) -> dict[str, float]:
+    def descend(self, loss: torch.Tensor, terms: dict[str, float]) -> dict[str, float]:
         """One step down, unless something is not finite: then the weights stay as they were."""
-        numbers = torch.stack((loss, *terms.values())).detach().tolist()
-        if all(map(math.isfinite, numbers)):
+        values = {"loss": loss.item(), **terms}
+        if all(map(math.isfinite, values.values())):
             self.opt.zero_grad()
             loss.backward()
             cap_gradients(self.net.process_parameters, self.args.grad_cap)
@@ -173,7 +173,7 @@ class NPCL(ContinualModel):
             self.steps += 1
             if self.net.slow is not None:
                 self.net.slow.follow(self.net)
-        return dict(zip(("loss", *terms), numbers, strict=True))
+        return values
 
     @torch.no_grad()
     def end_task(self, dataset: Any) -> None:
@@ -292,8 +292,8 @@ def check_arguments(args: Any) -> None:
 
 def cap_gradients(parameters: list[torch.nn.Parameter], cap: float) -> None:
     """Scale the gradients down where their norm exceeds `cap`; otherwise leave them untouched."""
-    # One norm of all: `get_total_norm` asks each of fifty small tensors.
-    norm = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None]).norm()
+    grads = [p.grad for p in parameters if p.grad is not None]
+    norm = torch.stack(torch._foreach_norm(grads)).norm()
     if norm > cap:
         clip_grads_with_norm_(parameters, cap, norm, foreach=True)
 

@@ -13,7 +13,7 @@ from npcl_plugin import objective
 from npcl_plugin.context import Context, covering_rows, misdirect, rows_per_class
 from npcl_plugin.gaussians import Gaussian, draw
 from npcl_plugin.inference import additive_answer, answer, prepare
-from npcl_plugin.layout import Blocks, Layout, Packed, Slots, cheapest_width
+from npcl_plugin.layout import Blocks, Cells, Layout, Packed, Slots, cheapest_width
 from npcl_plugin.logits import AdditiveLogits, FullLogits
 from npcl_plugin.plan import Draws
 
@@ -47,8 +47,8 @@ def test_js_is_symmetric_finite_and_zero_iff_equal(a, b):
 
 
 @QUICK
-@given(seeds, seeds)
-def test_divergences_and_their_gradients_agree_with_torch(a, b):
+@given(seeds, seeds, st.sampled_from([1.0, 0.25]))
+def test_divergences_and_their_gradients_agree_with_torch(a, b, weight):
     leaves = [t.requires_grad_() for g in (some_gaussian(a), some_gaussian(b))
               for t in (g.mean, g.sd)]
     ours = Gaussian(*leaves[:2]), Gaussian(*leaves[2:])
@@ -57,11 +57,26 @@ def test_divergences_and_their_gradients_agree_with_torch(a, b):
     expected = {objective.kl: kl_divergence(*theirs).sum(),
                 objective.js: sum(kl_divergence(n, middle).sum() for n in theirs) / 2}
     for function, value in expected.items():
-        got = function(*ours)
-        torch.testing.assert_close(got, value)
-        for mine, other in zip(torch.autograd.grad(got, leaves),
-                               torch.autograd.grad(value, leaves, retain_graph=True), strict=True):
+        wanted = leaves if function is objective.kl else leaves[:2]  # js is of a constant
+        got = 3 * function(*ours, weight)
+        torch.testing.assert_close(got, 3 * float(weight) * value)
+        for mine, other in zip(torch.autograd.grad(got, wanted), torch.autograd.grad(
+                3 * float(weight) * value, wanted, retain_graph=True), strict=True):
             torch.testing.assert_close(mine, other, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("function", [objective.kl, objective.js])
+def test_weights_of_divergences_broadcast(function):
+    g = torch.Generator().manual_seed(0)
+    now = Gaussian(torch.randn(4, 3, 5, generator=g).double().requires_grad_(),
+                   0.1 + torch.rand(4, 3, 5, generator=g).double())
+    then = Gaussian(torch.randn(3, 5, generator=g).double(),
+                    0.1 + torch.rand(3, 5, generator=g).double())
+    weight = torch.rand(3, generator=g).double()
+    slow = sum(weight[k] * function(now[n, k], then[k]) for n in range(4) for k in range(3))
+    fast = function(now, Gaussian(then.mean.expand(4, 3, 5), then.sd.expand(4, 3, 5)), weight)
+    torch.testing.assert_close(fast, slow)
+    torch.testing.assert_close(*(torch.autograd.grad(each, now.mean)[0] for each in (fast, slow)))
 
 
 def test_js_stays_finite_for_distant_distributions():
@@ -126,9 +141,14 @@ def test_grouping_keeps_every_row_once(tasks):
         places = torch.zeros(owner.numel(), dtype=torch.bool)
         places[slots.place] = True
         assert bool((owner == slots.tasks.unsqueeze(1))[places.view(owner.shape)].all())
-    together = Packed.of(tasks, device)
+        spread = slots.weights(rows)
+        assert float(spread.sum()) == pytest.approx(1)
+        torch.testing.assert_close(slots.weights(rows, rows[:, 0]).flatten()[slots.place],
+                                   rows[:, 0])
+        assert int((spread > 0).sum()) == len(tasks)
+    together = Packed.of(tasks, rows)
     torch.testing.assert_close(together.restore(together.arrange(rows)), rows)
-    seen = len(tasks) if together.mask is None else int(together.mask.sum())
+    seen = len(tasks) if together.mask is None else int((together.mask == 0).sum())
     assert seen == len(tasks)
 
 
@@ -138,7 +158,8 @@ def test_cells_and_their_means_are_those_of_their_rows(samples):
     tasks = torch.tensor([task for task, _ in samples])
     sets = np.asarray([number for _, number in samples])
     sets[-1] = 0  # sets are numbered without a gap
-    layout = Layout(tasks, Blocks.targets_and_context(sets, np.arange(len(sets))), torch.float64)
+    layout = Layout(tasks, Blocks.targets_and_context(sets, np.arange(len(sets))),
+                    torch.zeros(0, dtype=torch.float64))
     rows = torch.arange(len(tasks), dtype=torch.float64).unsqueeze(1) ** 2
     means = (layout.cell_means @ rows[layout.source]).view(2, -1)
     cells = sorted(set(zip(sets.tolist(), tasks.tolist(), strict=True)))
@@ -214,22 +235,30 @@ def test_answers_of_additive_logits_are_those_of_the_logits(mode, seed, scale):
     assert got is not None or scale == 20
 
 
+def cells_of(heads, n_heads):
+    """Targets with these heads (B,), of one set."""
+    sizes = torch.bincount(heads, minlength=n_heads)
+    return Cells(torch.arange(n_heads), torch.zeros_like(sizes), heads, sizes,
+                 sizes.double() / len(heads), torch.ones(1).double(), 1)
+
+
 @QUICK
-@given(seed=seeds, n_heads=st.integers(1, 4))
-def test_additive_logits_say_what_the_sums_say(seed, n_heads):
+@given(seed=seeds, n_heads=st.integers(1, 4), scale=st.sampled_from([1.0, 200.0]))
+def test_additive_logits_say_what_the_sums_say(seed, n_heads, scale):
     g = torch.Generator().manual_seed(seed)
-    targets = torch.randn(6, 5, generator=g).double().requires_grad_()
-    draws = torch.randn(3, n_heads, 5, generator=g).double().requires_grad_()
-    heads, labels = (torch.randint(n, (6,), generator=g) for n in (n_heads, 5))
-    chosen = torch.nn.functional.one_hot(heads, n_heads).double()
-    short, full = AdditiveLogits(targets, draws, chosen), FullLogits(targets + draws[:, heads])
+    targets = (scale * torch.randn(40, 5, generator=g).double()).requires_grad_()
+    draws = (scale * torch.randn(3, n_heads, 5, generator=g).double()).requires_grad_()
+    heads, labels = (torch.randint(n, (40,), generator=g) for n in (n_heads, 5))
+    short = AdditiveLogits(targets, draws, cells_of(heads, n_heads))
+    full = FullLogits(targets + draws[:, heads])
     torch.testing.assert_close(short.all_draws(), full.all_draws())
     torch.testing.assert_close(short.mean(), full.mean())
-    torch.testing.assert_close(short.cross_entropy(labels), full.cross_entropy(labels))
-    for one, two in zip(torch.autograd.grad(short.cross_entropy(labels) * 3, (targets, draws)),
-                        torch.autograd.grad(full.cross_entropy(labels) * 3, (targets, draws)),
-                        strict=True):
+    for weight in (None, torch.rand(40, generator=g).double()):
+        one, two = (3 * each.cross_entropy(labels, weight) for each in (short, full))
         torch.testing.assert_close(one, two)
+        for pair in zip(torch.autograd.grad(one, (targets, draws)), torch.autograd.grad(
+                two, (targets, draws), retain_graph=True), strict=True):
+            torch.testing.assert_close(*pair)
 
 
 def test_additive_logits_that_cancel_are_left_to_the_long_way():
