@@ -1,9 +1,8 @@
 """One run: its result, its arguments, its measures and its folder. Nothing else reads such files.
 
-A run is read from its folder (result.json, args.json, metrics.jsonl, uncertainty/summary.json) or
-from a record in a compact file (results/*.json). Whatever is damaged, endless or of another type
-than documented is a `Damaged` with one phrase that says why; records of older code are read, and
-`lacks` says what they do not have.
+A run comes from its folder (result.json, args.json, metrics.jsonl, uncertainty/summary.json) or
+from a compact record. What is damaged, endless or of another type than documented is a `Damaged`
+with a phrase that says why; `lacks` says what records of older code do not have.
 """
 import math
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """What is kept of the whole stream where features never change: the mean of each class.
 
 On frozen features (`--features`) a sample is the same vector for ever, so the sums that a set
-encoder averages can be kept: F numbers a class, whatever the number of its samples. The means are
+encoder averages can be kept: F numbers per class, whatever the number of its samples. The means are
 context beside the buffer's samples. And a sample of the stream that is moved from its own class's
 mean to another's is one of that class, as far as classes differ in their means alone (which linear
 discriminant analysis takes for granted too; FeTrIL, Petit et al. 2023, moves samples likewise):

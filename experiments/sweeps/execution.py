@@ -44,7 +44,7 @@ class RunPolicy:
     Args:
         keep_checkpoints: leave them when the run is finished (they serve resuming only).
         retries: how often a run that was killed from outside is taken up again.
-        threads: processor threads a run.
+        threads: processor threads per run.
     """
 
     keep_checkpoints: bool = False

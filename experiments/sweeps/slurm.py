@@ -14,7 +14,7 @@ from experiments.sweeps.execution import Outcome, RunPolicy, look_up
 from experiments.sweeps.local import Stop
 from experiments.sweeps.specification import RunSpec
 
-_ARRAY = 1000  # jobs an array: SLURM's MaxArraySize is 1001 unless the site changed it
+_ARRAY = 1000  # jobs per array: SLURM's MaxArraySize is 1001 unless the site changed it
 _LOOK_AGAIN = 10.0
 _WARNING = 300  # seconds before the time limit in which a run saves itself, if in an evaluation
 _REQUEUES = 1000  # a long run may need the queue's time limit many times over

@@ -1,4 +1,4 @@
-"""A folder a run: what it was asked, what it measured as it went, how it ended.
+"""A folder for each run: what it was asked, what it measured as it went, how it ended.
 
     <results>/runs/<dataset>/<model>/<time>_<key>/
         args.json       arguments, where each came from, the command, versions

@@ -64,7 +64,7 @@ class Images(Dataset):
 
 
 class Benchmark:
-    """Two classes a task; each call of `next_task` moves on."""
+    """Two classes per task; each call of `next_task` moves on."""
 
     def __init__(self, size, setting="class-il", layout="gray"):
         self.args = Namespace(buffer_size=size, batch_size=16, seed=0, num_workers=0)

@@ -1,7 +1,7 @@
 """What every method must do, whatever it is: a new one gets these tests by being registered.
 
 Each method is run on a small real benchmark of each setting that it supports, with the settings of
-its YAML file, a few batches a task: in one piece, and interrupted in the middle of a task.
+its YAML file, a few batches per task: in one piece, and interrupted in the middle of a task.
 """
 import io
 import math
@@ -28,7 +28,7 @@ from utils.training import Experiment
 BENCHMARKS = {"class-il": "seq-digits", "task-il": "seq-digits", "domain-il": "perm-digits",
               "general-continual": "mnist-360"}
 BUFFER_SIZE = 40
-INTERRUPTED_IN_TASK, INTERRUPTED_AT_BATCH = 2, 3  # counted from 0; debug mode has 4 batches a task
+INTERRUPTED_IN_TASK, INTERRUPTED_AT_BATCH = 2, 3  # counted from 0, of 4 batches per task
 
 
 def supported() -> list[tuple[str, str]]:

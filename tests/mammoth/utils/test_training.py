@@ -48,7 +48,7 @@ def test_hooks_come_in_mammoths_order(spied):
     one_task = ["begin_task", "begin_epoch", "observe", "end_epoch", "end_task", "forward",
                 "end_eval"]
     assert collapsed(calls) == one_task * 2
-    assert sum(name == "observe" for name, _ in calls) == 8, "four batches an epoch in debug mode"
+    assert sum(name == "observe" for name, _ in calls) == 8, "four batches per epoch in debug mode"
     assert {task for name, task in calls if name == "forward"} == {1, 2}
     assert [task for name, task in calls if name == "end_eval"] == [0, 1]
 
