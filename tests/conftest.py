@@ -3,10 +3,15 @@ import os
 import random
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# On a busy machine an example may take any time; that says nothing about the code.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("patient")
 
 ROOT = Path(__file__).resolve().parent.parent
 

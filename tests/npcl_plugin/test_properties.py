@@ -18,7 +18,7 @@ from npcl_plugin.logits import AdditiveLogits, FullLogits
 from npcl_plugin.plan import Draws
 
 seeds = st.integers(0, 10**6)
-QUICK = settings(max_examples=15, deadline=None)
+QUICK = settings(max_examples=15)
 
 
 def some_gaussian(seed, size=6):

@@ -38,7 +38,7 @@ def _labels(batches):
     return [batch[1].tolist() for batch in batches]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(count=st.integers(1, 40), size=st.integers(1, 12), drop=st.booleans())
 def test_each_pass_covers_every_sample_once(count, size, drop):
     loader = _loader(_wrapped(count), batch_size=size, drop_last=drop)

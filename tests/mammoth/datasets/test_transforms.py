@@ -23,7 +23,7 @@ def _images(count, size, seed=0):
     return torch.randint(0, 256, (count, 1, *size), dtype=torch.uint8, generator=generator)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(degrees=st.one_of(st.floats(-720, 720), st.integers(-48, 48).map(lambda k: k * 15.0)),
        size=st.sampled_from([(28, 28), (8, 8), (7, 7), (9, 16), (32, 32)]))
 def test_fixed_angle_equals_torchvision_rotate_bit_for_bit(degrees, size):

@@ -63,7 +63,7 @@ def naive_balanced(size, labels, seed):
     return rows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 12), cuts, st.integers(0, 10**6))
 def test_reservoir_equals_one_by_one(size, sizes, seed):
     buffer = offer(Buffer(size, seed=seed), sizes)
@@ -129,7 +129,7 @@ def test_num_seen_examples_can_be_declared():
     assert len(buffer) == 4 and buffer.is_full()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 12), cuts)
 def test_ring_holds_the_newest(size, sizes):
     buffer, total = offer(Buffer(size, sample_selection_strategy="ring"), sizes), sum(sizes)
@@ -149,7 +149,7 @@ def test_ring_of_another_size_goes_on_behind_the_newest(new_size, kept):
     assert sorted(numbers(buffer)) == [*kept, 11, 12][-new_size:]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 12), cuts, st.integers(0, 10**6), st.data())
 def test_balanced_equals_one_by_one(size, sizes, seed, data):
     total = sum(sizes)
@@ -182,7 +182,7 @@ def test_balanced_memory_shrinks_evenly():
     assert torch.equal(y[buffer.examples[:, 0].long()], buffer.labels)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(cuts)
 def test_unlimited_keeps_everything_in_order(sizes):
     buffer = offer(Buffer(-1, sample_selection_strategy="unlimited"), sizes)

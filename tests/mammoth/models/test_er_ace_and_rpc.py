@@ -93,7 +93,7 @@ def test_er_ace_refuses_a_backbone_without_linear_classifier(tmp_path):
         type(model)(torch.nn.Identity(), model.loss, args, None, model.dataset)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(n_vertices=st.integers(2, 120))
 def test_simplex_vertices_are_unit_centred_and_equidistant(n_vertices):
     vertices = simplex_vertices(n_vertices).double()

@@ -25,7 +25,7 @@ def by_nnls(gradient, past, margin):
     return gradient + (nnls(low.T, target)[0] + margin) @ past
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=st.integers(0, 2**32 - 1), tasks=st.integers(1, 20),
        margin=st.sampled_from([0.0, 0.5, 1.0]), towards=st.floats(-1, 1))
 def test_gem_projection_agrees_with_nnls(seed, tasks, margin, towards):

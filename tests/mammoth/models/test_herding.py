@@ -25,7 +25,7 @@ def slow_herding(features, count):
     return chosen
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 30), st.integers(1, 40), st.integers(1, 6), st.integers(0, 10**6))
 def test_herding_equals_slow_definition(rows, count, width, seed):
     generator = torch.Generator().manual_seed(seed)

@@ -22,7 +22,7 @@ def _floats(*args, **kwargs):
     return _bytes(*args, **kwargs).float().div(255)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**20), height=st.integers(5, 20), width=st.integers(5, 20),
        padding=st.integers(0, 4))
 def test_crop_batch_random_places_equals_torchvision_pad_and_crop(seed, height, width, padding):

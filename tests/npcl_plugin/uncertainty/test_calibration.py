@@ -104,7 +104,7 @@ def test_the_three_definitions_differ_on_the_same_predictions():
 
 
 @given(st.integers(0, 50), st.randoms(use_true_random=False))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_order_of_samples_does_not_matter_even_with_ties(seed, random):
     rng = np.random.default_rng(seed)
     probs = rng.integers(1, 4, (40, 3)) / 4.0
@@ -120,7 +120,7 @@ def test_the_order_of_samples_does_not_matter_even_with_ties(seed, random):
 
 
 @given(arrays(np.float16, (12, 4), elements=st.floats(-100, 0, width=16)))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_stored_logarithms_become_probabilities(log_probs):
     probs = c.probabilities(log_probs)
     assert np.allclose(probs.sum(1), 1, atol=1e-12) and (probs >= 0).all()

@@ -22,7 +22,7 @@ def test_interval_width_by_hand():
 
 
 @given(st.integers(0, 200), st.integers(1, 9))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_votes_agree_with_a_count(seed, s):
     draws = random_draws(seed, s, 6, 3)
     first, second = c.votes(draws)

@@ -11,7 +11,7 @@ from npcl_plugin.uncertainty.measures import MEASURES
 
 
 @given(st.integers(0, 1000), st.integers(1, 30), st.integers(1, 4), st.integers(1, 4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_maps_and_confusion_agree_with_loops(seed, n, n_heads, n_tasks):
     rng = np.random.default_rng(seed)
     tasks, labels = rng.integers(0, n_tasks, n), rng.integers(0, 3, n)

@@ -14,7 +14,7 @@ GRID = st.integers(0, 6).map(float)  # few values, many ties
 
 @given(arrays(float, st.integers(1, 25), elements=GRID),
        arrays(float, st.integers(1, 25), elements=GRID))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_auroc_counts_pairs_and_fpr_walks_thresholds(inside, outside):
     wins = np.mean([(o > i) + 0.5 * (o == i) for i in inside for o in outside])
     assert n.auroc(inside, outside) == pytest.approx(wins)
@@ -64,7 +64,7 @@ def test_scores_grow_with_doubt():
 
 @given(arrays(float, st.integers(1, 30), elements=st.floats(-5, 5)),
        arrays(float, st.integers(1, 30), elements=st.floats(-5, 5)))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_histograms_lose_nothing(inside, outside):
     found = n.histogram(inside, outside)
     assert found["id"].sum() == pytest.approx(1) and found["ood"].sum() == pytest.approx(1)

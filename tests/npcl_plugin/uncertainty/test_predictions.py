@@ -19,7 +19,7 @@ from npcl_plugin.uncertainty.novel_data import novel_for
 
 
 @given(st.integers(0, 500), st.integers(0, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_evenly_spaced_rows_are_distinct_and_span_the_set(total, count):
     rows = predictions.evenly_spaced(total, count).tolist()
     assert len(rows) == (total if count == 0 else min(count, total))
