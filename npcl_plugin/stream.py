@@ -91,3 +91,16 @@ class ClassMeans(nn.Module):
         chosen = past[covering_rows(self.tasks[past], n_means)]
         classes = torch.cat((chosen, classes))
         return Context(torch.cat((self.of(chosen), moved)), classes, self.tasks[classes])
+
+    def log_odds(self, tasks: torch.Tensor, task: int) -> torch.Tensor:
+        """Log-odds (B, C) at which classes compete for the rows of a step, of the tasks (B,).
+
+        A step has more rows of each class of `task`, the newest, than of each past class; with
+        the ratio in the softmax of training, what is learned holds for even classes.
+        """
+        odds = self.sums.new_zeros(len(self.counts), dtype=torch.float32)
+        past = (self.counts > 0) & (self.tasks < task)
+        if past.any():
+            new, rows = (self.counts > 0) & ~past, (tasks == task).sum()
+            odds[new] = torch.log(rows / new.sum()) - torch.log((len(tasks) - rows) / past.sum())
+        return odds.expand(len(tasks), -1)

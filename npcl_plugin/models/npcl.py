@@ -160,7 +160,7 @@ class NPCL(ContinualModel):
             labels, tasks = torch.cat((labels, replay[1])), torch.cat((tasks, replay[-1]))
         x = self.net.features(torch.cat(images))  # (B, F)
         return Targets(x, labels, tasks, sets, context, replayed, stored,
-                       self.log_odds(len(labels), replayed))
+                       self.log_odds(tasks, replayed))
 
     def descend(self, loss: torch.Tensor, terms: dict[str, float]) -> dict[str, float]:
         """One step down, unless something is not finite: then the weights stay as they were."""
@@ -249,7 +249,7 @@ class NPCL(ContinualModel):
         """Task of each sample of the stream, (B,); `task_ids` come with it where domains join."""
         return tasks_of(labels, self.current_task, self.class_ends, task_ids)
 
-    def log_odds(self, targets: int, replayed: int) -> torch.Tensor | None:
+    def log_odds(self, tasks: torch.Tensor, replayed: int) -> torch.Tensor | None:
         """Prior log-odds (B, C) of the classes for rows of the stream; even ones for replay.
 
         A class competes for the stream's samples by the number of its own that are at hand as
@@ -258,6 +258,8 @@ class NPCL(ContinualModel):
         task is always right.
         """
         args = self.args
+        if self.class_means is not None:  # as many samples as anyone likes can be made
+            return self.class_means.log_odds(tasks, self.current_task)
         if not args.stream_prior:
             return None
         labels = self.context.labels
@@ -265,10 +267,9 @@ class NPCL(ContinualModel):
         if not self.buffer.is_empty():
             labels = torch.cat((labels, self.buffer.labels.to(labels)))
         counts = labels.bincount(minlength=self.N_CLASSES).clamp(1, args.context_per_class)
-        if self.class_means is not None:  # as many samples as anyone likes can be made
-            counts[self.class_means.counts > 0] = args.context_per_class
         odds = args.stream_prior * (counts / counts.max()).log().to(self.device)  # (C,)
-        return torch.cat((odds.expand(targets - replayed, -1), odds.new_zeros(replayed, len(odds))))
+        return torch.cat((odds.expand(len(tasks) - replayed, -1),
+                          odds.new_zeros(replayed, len(odds))))
 
     def normalise(self, images: torch.Tensor) -> torch.Tensor:
         """Raw images as evaluation sees them; the MNIST family has nothing to normalise."""
