@@ -75,6 +75,15 @@ def test_every_past_task_is_among_the_means_and_the_first_task_has_no_past(means
     assert len(found.rehearsal(x[known], labels[known], count=5, n_means=1, task=0).labels) == 0
 
 
+def test_odds_are_those_of_a_class_in_the_step(means):
+    found = means[0]
+    tasks = torch.tensor([1] * 12 + [0] * 4)  # 6 rows of each new class, 2 of each past one
+    odds = found.log_odds(tasks, 1)
+    assert odds.shape == (16, 6)
+    torch.testing.assert_close(odds[0].exp(), torch.tensor([1.0, 1, 3, 3, 1, 1]))
+    assert not found.log_odds(tasks, 0).any()
+
+
 @pytest.fixture
 def file(tmp_path):
     rng = np.random.default_rng(1)

@@ -14,7 +14,7 @@ import main
 from datasets import get_dataset, get_dataset_names
 from datasets.utils.digits import load_digits
 from datasets.utils.features import cache
-from datasets.utils.features.network import NetworkSpec
+from datasets.utils.features.network import NetworkSpec, fast_graph
 from engine.errors import UsageError
 from engine.plugins import load_plugins
 from models import REGISTRY
@@ -90,6 +90,14 @@ def test_other_images_and_other_weights_have_other_files(stub, tmp_path):
     cache.features_of(digits(), NetworkSpec("stub", "4567", 32), "digits", quiet=True)
     cache.features_of(digits(), NetworkSpec("stub", "0123", 64), "digits", quiet=True)
     assert len(list(tmp_path.glob("features/*/*.npy"))) == 4
+
+
+def test_the_same_images_pass_once_whatever_they_are_called(stub, tmp_path):
+    first = fresh(digits())
+    passed = StubNetwork.calls
+    assert torch.equal(cache.features_of(digits(), SPEC, "novel", quiet=True), first)
+    assert StubNetwork.calls == passed
+    assert len(list(tmp_path.glob("features/*/*.npy"))) == 1
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-200], lambda b: b[:500] + b"x" + b[501:],
@@ -455,6 +463,22 @@ def test_real_network_is_the_packages_own_function():
     with torch.inference_mode():
         expected = theirs.eval().extract_features(network.prepare(pattern())).mean((2, 3))
     torch.testing.assert_close(network(pattern()), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_network_that_depends_on_its_batch_is_not_recorded():
+    """A recording keeps what the first batch showed; such a network stays as it is."""
+    class ByBatch(torch.nn.Conv2d):
+        def forward(self, x):
+            return super().forward(x).mean((2, 3)) * len(x)
+
+    torch.manual_seed(0)
+    network = ByBatch(3, 2, 3)
+    assert fast_graph(network, 8) is network
+    plain = torch.nn.Sequential(torch.nn.Conv2d(3, 2, 3), torch.nn.BatchNorm2d(2)).eval()
+    graph = fast_graph(plain.requires_grad_(False), 8)
+    assert isinstance(graph, torch.jit.ScriptModule)
+    x = torch.randn(5, 3, 8, 8)
+    torch.testing.assert_close(graph(x), plain(x))
 
 
 def test_wrong_weights_are_refused(tmp_path):
