@@ -95,7 +95,7 @@ def file(tmp_path):
                                 ).astype(np.float32)
     np.savez(tmp_path / "f.npz", **arrays)
     return ["--dataset", "features", "--features", tmp_path / "f.npz", "--classes_per_task", 2,
-            "--buffer_size", 4, "--backbone", "identity", "--n_global", 3, "--disable_log", 1]
+            "--buffer_size", 4, "--n_global", 3, "--n_epochs", 5, "--lr", 0.03, "--disable_log", 1]
 
 
 @pytest.mark.parametrize("model", ["npcl", "cnp"])

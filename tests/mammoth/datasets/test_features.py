@@ -163,8 +163,8 @@ def test_benchmark_keeps_its_tasks_and_labels(stub):
 @pytest.mark.parametrize("more", [["--validation", "20"], ["--joint", "1"],
                                   ["--noise_rate", "0.3"], ["--permute_classes", "1"],
                                   ["--enable_other_metrics", "1"], ["--backbone", "identity"],
-                                  ["--mlp_hidden_size", "20", "--mlp_layers", "2"]],
-                         ids=lambda words: words[0])
+                                  ["--mlp_layers", "2", "--mlp_hidden_size", "20", "--backbone",
+                                   "mlp"]], ids=lambda words: words[0])
 def test_arguments_work_as_elsewhere(stub, more):
     accuracy = run("--model", "er", "--dataset", "seq-digits", "--buffer_size", "50", "--n_epochs",
                    "1", *stub, *more)
