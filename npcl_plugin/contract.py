@@ -10,9 +10,12 @@ from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npcl_plugin.import_hooks import harness_file, help_imports
+
+if TYPE_CHECKING:
+    import torch
 
 _HOME = {
     "ContinualModel": "models.utils.continual_model",
@@ -92,6 +95,12 @@ def evaluation_mode(net: Any) -> AbstractContextManager[None]:
     """Every module in evaluation mode and no gradients for a while; afterwards as it was."""
     mode: AbstractContextManager[None] = harness_file("utils.evaluate").evaluation_mode(net)
     return mode
+
+
+def outputs_of(model: Any, images: "torch.Tensor", task: int | None) -> "torch.Tensor":
+    """Scores (B, C) of all classes, as the evaluation asks for them; some methods need the task."""
+    scores: torch.Tensor = harness_file("utils.evaluate").outputs_of(model, images, task)
+    return scores
 
 
 def number(kind: type, **bounds: float) -> Any:

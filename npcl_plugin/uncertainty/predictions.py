@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from npcl_plugin.contract import outputs_of
 from npcl_plugin.inference import Prediction
 from npcl_plugin.plan import Draws
 from npcl_plugin.uncertainty.confidence import instance_values
@@ -25,11 +26,6 @@ _SMALLEST_LOG = -100.0
 def is_np(model: Any) -> bool:
     """Whether a model is of the NP family: it answers with heads and draws."""
     return hasattr(model, "predict") and hasattr(model, "predictor")
-
-
-def knows_task(model: Any) -> bool:
-    """Whether a model is told the task of a test sample, as `evaluate` has it."""
-    return not {"class-il", "general-continual"} & set(model.COMPATIBILITY)
 
 
 def evenly_spaced(total: int, count: int) -> torch.Tensor:
@@ -63,7 +59,7 @@ def answers(model: Any, data: Any, rows: torch.Tensor, task: int,
         name: [] for name in ("log_probs", "predicted", "energy", "labels")}
     for images, labels in batches(data, rows):
         images = images.to(model.device)
-        outputs = (model(images, task) if knows_task(model) else model(images))[:, :n_seen].double()
+        outputs = outputs_of(model, images, task)[:, :n_seen].double()
         log_probs = outputs.log_softmax(1).clamp_min(_SMALLEST_LOG)
         found["log_probs"].append(log_probs.cpu().numpy().astype(np.float16))
         found["predicted"].append(outputs.argmax(1).cpu().numpy())

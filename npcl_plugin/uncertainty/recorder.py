@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from npcl_plugin.contract import usage_error
+from npcl_plugin.contract import outputs_of, usage_error
 from npcl_plugin.plan import Draws
 from npcl_plugin.tasks import tasks_of
 from npcl_plugin.uncertainty import attention, cost, predictions
@@ -78,12 +78,8 @@ class Recorder:
         images, labels = self.cost_samples(run)
         model, n_seen = run.model, run.dataset.get_offsets()[1]
         last = len(run.dataset.test_loaders) - 1
-
-        def answer(x: torch.Tensor) -> torch.Tensor:
-            outputs: torch.Tensor = model(x, last) if predictions.knows_task(model) else model(x)
-            return outputs
-
-        measured = cost.measure(model, images, labels, n_seen, answer)
+        measured = cost.measure(model, images, labels, n_seen,
+                                lambda x: outputs_of(model, x, last))
         measured["parameters"] = sum(p.numel() for p in model.get_parameters())
         rows = getattr(self.args, "buffer_size", None) or 0
         measured["storage"] = cost.storage(model, rows, run.dataset.N_CLASSES)
