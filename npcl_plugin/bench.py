@@ -1,29 +1,45 @@
-"""`mammoth-bench npcl`: what a neural process costs beside ER, and how that grows.
+"""`mammoth-bench npcl`: what the neural processes cost beside ER, and how that grows.
 
-Steps of both methods alternate and CPU time is counted, so other work on the machine disturbs
+Steps of all methods alternate and CPU time is counted, so other work on the machine disturbs
 little. An evaluation is the context (once) plus the images; both parts are timed and put
-together for a test set of `--images`.
+together for a test set of `--images`. `--run` adds a whole run of the domain-IL benchmark, which
+takes minutes.
 """
 import statistics
 import time
 from argparse import Namespace
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 MLP, RESNET = "perm-mnist", "seq-cifar10"
+STEP_BUDGETS = {"npcl": 3.0, "st_npcl": 3.0, "npcl_plus": 3.0, "anp": 2.5, "np": 2.5}
 
 
-def alternate(pair: Sequence[Callable[[], Any]], repeats: int,
-              warmup: int = 2) -> tuple[list[float], list[float]]:
-    """CPU seconds of two functions called in turns, as two lists."""
-    seconds: tuple[list[float], list[float]] = ([], [])
+class Row(NamedTuple):
+    """A measured ratio."""
+
+    what: str
+    ratio: float
+    budget: float | None = None
+
+
+def alternate(functions: Mapping[str, Callable[[], Any]], repeats: int,
+              warmup: int = 2) -> dict[str, list[float]]:
+    """CPU seconds of functions called in turns."""
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
     for i in range(repeats + warmup):
-        for kept, function in zip(seconds, pair, strict=True):
+        for name, function in functions.items():
             start = time.process_time()
             function()
             if i >= warmup:
-                kept.append(time.process_time() - start)
+                seconds[name].append(time.process_time() - start)
     return seconds
+
+
+def ratio(seconds: Mapping[str, list[float]], name: str) -> float:
+    """A function's time ÷ ER's."""
+    # Neighbours in time see the same clock rate, so their ratio drifts less than two medians.
+    return statistics.median(b / a for a, b in zip(seconds["er"], seconds[name], strict=True))
 
 
 def filled(model: str, dataset: str, options: Namespace, buffer: int, tasks: int,
@@ -35,73 +51,118 @@ def filled(model: str, dataset: str, options: Namespace, buffer: int, tasks: int
 
     method, benchmark, loader = build(model, dataset, options.base_path, "--buffer_size",
                                       str(buffer), *more)
+    method.bench_dataset, tasks = benchmark, min(tasks, benchmark.N_TASKS)
     inputs, labels, raw = next(iter(loader))[:3]
     rows = torch.arange(buffer) % len(raw)
     extra = {} if model == "er" else {"task_labels": torch.arange(buffer) % tasks}
     if model != "er" and method.args.dark_replay:
         extra["logits"] = torch.zeros(buffer, method.N_CLASSES)
     method.buffer.add_data(examples=raw[rows], labels=labels[rows], **extra)
-    if model != "er":
+    if model != "er" and method.HAS_TASK:
         method.net.n_heads.fill_(tasks)
         method.net.memory.recorded[:max(tasks - 1, 0)] = True
         method._current_task = tasks - 1
     return method, (inputs, labels, raw)
 
 
-def step_ratio(dataset: str, options: Namespace, repeats: int, *more: str, buffer: int = 200,
-               tasks: int = 5) -> float:
-    """Training step of NPCL ÷ ER."""
-    er, batch = filled("er", dataset, options, buffer, 1)
-    npcl, _ = filled("npcl", dataset, options, buffer, tasks, *more)
-    times = alternate([lambda: er.observe(*batch), lambda: npcl.observe(*batch)], repeats)
-    # Neighbours in time see the same clock rate, so their ratio drifts less than two medians.
-    return statistics.median(b / a for a, b in zip(*times, strict=True))
+def family(dataset: str, options: Namespace, models: list[str], *more: str, buffer: int = 200,
+           tasks: int = 5) -> tuple[dict[str, Any], Any]:
+    """ER and these models with a full buffer, and a training batch."""
+    built = {"er": filled("er", dataset, options, buffer, 1)}
+    built |= {name: filled(name, dataset, options, buffer, tasks, *more) for name in models}
+    return {name: method for name, (method, _) in built.items()}, built["er"][1]
 
 
-def evaluation_ratio(dataset: str, options: Namespace, repeats: int, *more: str, buffer: int = 200,
+def step_ratios(dataset: str, options: Namespace, repeats: int, models: list[str], *more: str,
+                tasks: int = 5) -> dict[str, float]:
+    """Training steps of models ÷ ER's."""
+    methods, batch = family(dataset, options, models, *more, tasks=tasks)
+    seconds = alternate({name: lambda m=method: m.observe(*batch)  # type: ignore[misc]
+                         for name, method in methods.items()}, repeats)
+    return {name: ratio(seconds, name) for name in models}
+
+
+def evaluation_ratio(dataset: str, options: Namespace, repeats: int, *, buffer: int = 200,
                      tasks: int = 5) -> float:
     """Evaluation of `--images` images by NPCL, context included, ÷ by ER."""
     import torch
 
-    er, (images, _, _) = filled("er", dataset, options, buffer, 1)
-    npcl, _ = filled("npcl", dataset, options, buffer, tasks, *more)
+    methods, (images, _, _) = family(dataset, options, ["npcl"], buffer=buffer, tasks=tasks)
+    er, npcl = methods["er"].eval(), methods["npcl"].eval()
     with torch.no_grad():
-        er.eval(), npcl.eval()
         start = time.process_time()
         npcl.predictor.prepared()
         context = time.process_time() - start
-        times = alternate([lambda: er(images), lambda: npcl(images)], repeats)
+        seconds = alternate({"er": lambda: er(images), "npcl": lambda: npcl(images)}, repeats)
     batches: float = options.images / len(images)
     return statistics.median((context + batches * b) / (batches * a)
-                             for a, b in zip(*times, strict=True))
+                             for a, b in zip(seconds["er"], seconds["npcl"], strict=True))
+
+
+def end_of_task_share(model: str, options: Namespace, repeats: int) -> float:
+    """The pass that fills the distribution memory ÷ the steps of its task."""
+    method, batch = filled(model, MLP, options, 200, 1)
+    steps = alternate({"step": lambda: method.observe(*batch)}, repeats)["step"]
+    method.task_iteration = repeats
+    start = time.process_time()
+    method.end_task(method.bench_dataset)
+    whole = statistics.median(steps) * len(method.bench_dataset.train_loader)
+    return (time.process_time() - start) / whole
+
+
+def run_ratio(options: Namespace) -> float:
+    """A whole run of NPCL with its evaluations ÷ ER's, in processor time of a process each."""
+    from tempfile import TemporaryDirectory
+
+    from experiments.commands.bench import process_seconds
+    from experiments.paths import MAIN
+
+    with TemporaryDirectory() as folder:
+        seconds = {model: process_seconds(
+            str(MAIN), "--model", model, "--dataset", MLP, "--buffer_size", "200", "--seed", "0",
+            "--base_path", options.base_path, "--results_path", folder)[0]
+            for model in ("er", "npcl")}
+    return seconds["npcl"] / seconds["er"]
+
+
+def measured(options: Namespace) -> Iterator[Row]:
+    """All ratios, the short ones first."""
+    few, many = max(options.steps // 60, 3), max(options.steps // 2, 10)
+    models = list(STEP_BUDGETS)
+    steps = step_ratios(MLP, options, many, models)
+    for name in models:
+        yield Row(f"training step, MLP, N = 50, {name}", steps[name], STEP_BUDGETS[name])
+    for name in models:
+        yield Row(f"end-of-task pass ÷ training, MLP, {name}",
+                  end_of_task_share(name, options, many), 0.1)
+    for buffer in (200, 1000):
+        yield Row(f"evaluation, MLP, buffer {buffer}",
+                  evaluation_ratio(MLP, options, many, buffer=buffer))
+    for tasks in (1, 5, 20):
+        yield Row(f"training step, MLP, {tasks} tasks, npcl",
+                  step_ratios(MLP, options, many, ["npcl"], tasks=tasks)["npcl"])
+    yield Row("training step, ResNet-18, N = 50, npcl",
+              step_ratios(RESNET, options, few, ["npcl"])["npcl"], 1.1)
+    for buffer, budget in ((200, 1.1), (2000, 1.2)):
+        yield Row(f"evaluation, ResNet-18, buffer {buffer}",
+                  evaluation_ratio(RESNET, options, few, buffer=buffer), budget)
+    if options.run:
+        yield Row("a whole run, MLP, npcl", run_ratio(options), 3.5)
 
 
 def bench_npcl(options: Namespace) -> list[dict[str, Any]]:
-    """Print and return all ratios."""
-    few, many = max(options.steps // 60, 3), max(options.steps // 2, 10)
-    rows: list[tuple[str, float | None, float]] = [
-        ("evaluation, resnet18, buffer 200", 1.2,
-         evaluation_ratio(RESNET, options, few)),
-        ("evaluation, resnet18, buffer 2000", 1.3,
-         evaluation_ratio(RESNET, options, few, buffer=2000)),
-        ("training step, resnet18, N = 50", 1.5, step_ratio(RESNET, options, few)),
-        ("training step, MLP, N = 50", 6.0, step_ratio(MLP, options, many)),
-    ]
-    for buffer in (200, 1000, 5000):
-        rows.append((f"evaluation, MLP, buffer {buffer}", None,
-                     evaluation_ratio(MLP, options, many, buffer=buffer)))
-    for tasks in (1, 5, 20):
-        rows.append((f"evaluation, MLP, {tasks} tasks", None,
-                     evaluation_ratio(MLP, options, many, tasks=tasks)))
-        rows.append((f"training step, MLP, {tasks} tasks", None,
-                     step_ratio(MLP, options, many, tasks=tasks)))
-    for draws in (1, 10, 50, 100):
-        rows.append((f"training step, MLP, N = {draws}", None,
-                     step_ratio(MLP, options, many, "--n_global", str(draws))))
-    print(f"{'NPCL ÷ ER':<36} {'ratio':>7} {'budget':>7}")
-    for name, budget, ratio in rows:
-        print(f"{name:<36} {ratio:>7.2f} {'' if budget is None else f'{budget:.1f}':>7}")
-    return [{"what": name, "budget": budget, "ratio": ratio} for name, budget, ratio in rows]
+    """Print all ratios as they are measured, and return them."""
+    from npcl_plugin.growth import growth, print_growth
+
+    print_growth(tables := growth(max(options.steps // 30, 3)))
+    print(f"\n{'÷ ER, but where it says otherwise':<46} {'ratio':>7} {'budget':>7}")
+    rows = []
+    for row in measured(options):
+        missed = "" if row.budget is None or row.ratio <= row.budget else "  missed"
+        print(f"{row.what:<46} {row.ratio:>7.2f} "
+              f"{'' if row.budget is None else f'{row.budget:.1f}':>7}{missed}", flush=True)
+        rows.append(row)
+    return [row._asdict() for row in rows] + [point._asdict() for point in tables]
 
 
 def register() -> None:

@@ -255,6 +255,7 @@ def parse_args(argv: Sequence[str] | None = None) -> Namespace:
     parser.add_argument("--repeats", type=int, default=5, help="process starts (startup)")
     parser.add_argument("--images", type=int, default=10000,
                         help="images of an evaluation (jobs of plugins)")
+    parser.add_argument("--run", action="store_true", help="a whole run besides (npcl; minutes)")
     parser.add_argument("--mammoth", help="an upstream Mammoth checkout (upstream)")
     parser.add_argument("--json", type=Path, help="file to keep the figures in")
     return parser.parse_args(argv)
