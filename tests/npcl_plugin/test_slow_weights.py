@@ -112,16 +112,16 @@ def test_slow_weights_are_no_parameters(tmp_path):
 
 def test_classes_compete_for_the_stream_by_their_samples(tmp_path):
     run = build(tmp_path, "--stream_prior", 2, "--context_per_class", 20)
-    model = learn(run)
+    model, tasks = learn(run), torch.zeros(3, dtype=torch.long)
     counts = torch.ones(10)
     counts[:2] = 20
     odds = 2 * (counts / 20).log()
-    torch.testing.assert_close(model.log_odds(3, 1), torch.stack((odds, odds, 0 * odds)))
+    torch.testing.assert_close(model.log_odds(tasks, 1), torch.stack((odds, odds, 0 * odds)))
     learn(run, steps=1)
     counts = model.buffer.labels.bincount(minlength=10).clamp(1, 20).float()
     counts[2:4] = 20
-    torch.testing.assert_close(model.log_odds(3, 1)[0], 2 * (counts / 20).log())
-    assert build(tmp_path / "even").model.log_odds(3, 1) is None
+    torch.testing.assert_close(model.log_odds(tasks, 1)[0], 2 * (counts / 20).log())
+    assert build(tmp_path / "even").model.log_odds(tasks, 1) is None
 
 
 @pytest.mark.parametrize("likelihood", ["targets", "sets"])
