@@ -131,6 +131,7 @@ def unsay(args: Namespace, dataset_class: type) -> None:
     if str(args.lr_scheduler).lower() == "none":
         args.lr_scheduler = None
     size = getattr(args, "image_size", None)
+    # A benchmark's own size; not where it follows from the data, or where another is the default.
     if size and (size, size) == getattr(dataset_class, "SIZE", None) \
             and not hasattr(dataset_class, "resolved") \
             and "image_size" not in getattr(dataset_class, "DEFAULTS", {}):
