@@ -13,11 +13,11 @@ from experiments.report.figure import (
     tiled,
 )
 from experiments.report.heat import heat
-from experiments.report.svg import Plot, Svg, domain, finite, short, slug, text, ticks
+from experiments.report.svg import Plot, Span, Svg, domain, finite, short, slug, text, ticks
 from experiments.run import Run
 
 _MOST_BANDS = 3
-_LONGEST_TITLE = 24
+_LONGEST_TITLE = 16
 Curve = Sequence[float | None]
 Point = tuple[int, float, float]  # place, mean, deviation
 
@@ -58,6 +58,7 @@ def averaged(curves: Sequence[Curve]) -> list[Point]:
 def curves_figure(named: Sequence[tuple[str, Sequence[Curve]]], ylabel: str, *,
                   xlabel: str = "tasks learned",
                   limits: tuple[float | None, float | None] = (None, None),
+                  span: Span | None = None,
                   guides: Sequence[tuple[str, float]] = (),
                   styles: Mapping[str, int] | None = None, digits: int = 2) -> Svg:
     """Curves with a band of one standard deviation.
@@ -67,6 +68,8 @@ def curves_figure(named: Sequence[tuple[str, Sequence[Curve]]], ylabel: str, *,
 
     Args:
         named: [(label, curves of the seeds)].
+        limits: what the y axis may not leave.
+        span: the y axis itself, where neighbours share it.
         guides: [(label, value)] as level dashed lines.
         styles: label -> style, so that a method keeps its colour across figures.
     """
@@ -75,8 +78,8 @@ def curves_figure(named: Sequence[tuple[str, Sequence[Curve]]], ylabel: str, *,
     values += [value for _, value in guides] + ([0] if limits[1] == 1 else [])
     length = max([1, *(len(points) for _, points in lines)])
     style = {name: (styles or {}).get(name, i) for i, (name, _) in enumerate(lines)}
-    plot = Plot((-0.2, max(length - 0.8, 0.2)), domain(values, 0.08, *limits), xlabel, ylabel,
-                xticks=[(i, str(i + 1)) for i in range(length)], height=220,
+    plot = Plot((-0.2, max(length - 0.8, 0.2)), span or domain(values, 0.08, *limits), xlabel,
+                ylabel, xticks=[(i, str(i + 1)) for i in range(length)], height=220,
                 legend=[(name, style[name]) for name, _ in lines])
     apart = len(lines) > _MOST_BANDS and any(s > 0 for _, points in lines for *_, s in points)
     for name, points in [] if apart else lines:
@@ -91,13 +94,13 @@ def curves_figure(named: Sequence[tuple[str, Sequence[Curve]]], ylabel: str, *,
     if not apart:
         return plot.svg()
     panels = [_panel(name, lines, plot, style[name]) for name, _ in lines]
-    return stacked(plot.svg(), tiled(panels, 2, plot.label), 6)
+    return stacked(plot.svg(), tiled(panels, 3, plot.label), 6)
 
 
 def _panel(name: str, lines: Sequence[tuple[str, Sequence[Point]]], whole: Plot,
            style: int) -> Svg:
     """One label's line and band in front of the others, on the scale of the whole chart."""
-    plot = Plot(whole.x, whole.y, "", "", width=170, height=64, left=34,
+    plot = Plot(whole.x, whole.y, "", "", width=113, height=64, left=28,
                 xticks=[(whole.x[0], "")], yticks=[(v, short(v)) for v in ticks(*whole.y, 3)])
     for other, points in lines:
         if other != name:
@@ -113,6 +116,15 @@ def _panel(name: str, lines: Sequence[tuple[str, Sequence[Point]]], whole: Plot,
     return picture
 
 
+def _scale(methods: Methods) -> tuple[float, float]:
+    """What the accuracy axes of a benchmark cover: the same in all of its figures."""
+    found = [v for one in methods.experiments for run in one.runs for setting in run.accuracy
+             for v in (*finite([run.accuracy[setting]]), *(
+                 value for row in run.matrix.get(setting, []) for value in
+                 (row[0], sum(row) / len(row))))]
+    return domain(found, 0.08, 0, 100)
+
+
 @comparison_figure
 def accuracy_curves(methods: Methods) -> Iterator[Figure]:
     """Mean accuracy over the tasks seen so far, by method, one figure per setting."""
@@ -126,7 +138,7 @@ def accuracy_curves(methods: Methods) -> Iterator[Figure]:
             elif runs:
                 guides.append((one.label, statistics.mean(run.accuracy[setting] for run in runs)))
         picture = curves_figure(named, f"{setting_name(setting)} accuracy, %", guides=guides,
-                                limits=(0, 100), styles=methods.styles)
+                                span=_scale(methods), styles=methods.styles)
         yield Figure(
             f"accuracy-curves-{slug(setting)}", f"{setting_name(setting)} accuracy over tasks",
             picture, "Mean accuracy on all tasks seen so far; the band is one standard deviation "
@@ -143,6 +155,6 @@ def first_task_curves(methods: Methods) -> Iterator[Figure]:
     setting = setting_name(methods.experiments[0].runs[0].setting)
     yield Figure(
         "first-task", "The first task, as others follow", curves_figure(
-            named, f"{setting} accuracy on task 1, %", limits=(0, 100), styles=methods.styles),
+            named, f"{setting} accuracy on task 1, %", span=_scale(methods), styles=methods.styles),
         "Accuracy on the first task's test set after each task. A flat line means no forgetting; "
         "the band is one standard deviation over the seeds.", "Curves")

@@ -15,7 +15,7 @@ from experiments.measures import ACCURACY, Measure
 from experiments.report.figure import Methods
 from experiments.run import BROKEN, Run
 from experiments.tables.comparison import paired_test
-from experiments.words import amount, counted
+from experiments.words import amount, counted, listed
 
 HOLDS, NOT_HERE, OPEN = "holds", "not here", "open"
 SURE = 0.05
@@ -102,8 +102,14 @@ class Difference:
             return f"{counted(self.seeds, 'common seed')}, so no test"
         if self.p is None:
             return f"equal in all {self.seeds} common seeds"
-        value = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
-        return f"paired t-test over {self.seeds} common seeds: {value}"
+        return f"paired t-test over {self.seeds} common seeds: {self.chance}"
+
+    @property
+    def chance(self) -> str:
+        """The test's p alone, or that there is no test."""
+        if self.p is None:
+            return "no test"
+        return "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
 
 
 def values_of(one: Experiment, measure: Measure) -> dict[int, float]:
@@ -145,10 +151,11 @@ def better_than(methods: Methods, model: str, rivals: Sequence[str],
     if not pairs:
         return None
     sign = measure.better or 1
-    parts = [f"{other.label} {amount(found.other, measure.digits)} ({found.how_sure})"
+    parts = [f"{other.label} {amount(found.other, measure.digits)} ({found.chance})"
              for other, found in pairs]
+    seeds = listed([str(count) for count in sorted({found.seeds for _, found in pairs})])
     evidence = (f"{measure.label}: {ours[0].label} {amount(pairs[0][1].first, measure.digits)}, "
-                f"{'; '.join(parts)}.")
+                f"{', '.join(parts)}; p: paired t-test over {seeds} common seeds.")
     lost = [found for _, found in pairs if sign * (found.first - found.other) <= 0]
     undecided = [found for _, found in pairs if not found.sure]
     if any(found.sure or found.p is None for found in lost):

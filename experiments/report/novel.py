@@ -1,6 +1,5 @@
 """Novel data: how well each score tells it from the known, and how the scores are spread."""
 from collections.abc import Iterator
-from functools import reduce
 
 from experiments.report.calibration import over_tasks
 from experiments.report.figure import (
@@ -12,13 +11,16 @@ from experiments.report.figure import (
     comparison_figure,
     number,
     run_figure,
-    stacked,
+    tiled,
 )
 from experiments.report.svg import Plot, Svg, finite
 from experiments.words import counted
 
 SHORT = {"max_softmax": "1 − max\nsoftmax", "variance_softmax": "var. of\nsoftmax",
          "variance_entropy": "var. of\nentropy"}
+KINDS = {"inverted": "the benchmark's own, bright and dark exchanged",
+         "shuffled": "the benchmark's own, their pixels shuffled", "mnist": "MNIST",
+         "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 NAMES = {"max_softmax": "1 − max softmax", "entropy": "entropy", "energy": "energy",
          "variance_softmax": "variance of softmax", "variance_entropy": "variance of entropy"}
 
@@ -30,7 +32,8 @@ def score_name(score: str) -> str:
 
 def against(novelty: Section) -> str:
     """Which data is told from which, as a sentence."""
-    return (f"Novel: {counted(novelty['n_ood'], 'image')} of `{novelty['data']}`; known: "
+    kind = str(novelty["data"])
+    return (f"Novel: {counted(novelty['n_ood'], 'image')} ({KINDS.get(kind, kind)}); known: "
             f"{counted(novelty['n_id'], 'image')} of this benchmark's test data.")
 
 
@@ -51,11 +54,11 @@ def novelty_scores(shown: Shown, novelty: Section) -> Iterator[Figure]:
             facts=f"At the end: {last}.")
 
 
-def _histogram(score: str, histogram: Section, auroc: Number, legend: bool) -> Svg:
+def _histogram(score: str, histogram: Section, auroc: Number) -> Svg:
     edges, known, novel = histogram["edges"], histogram["id"], histogram["ood"]
     plot = Plot((edges[0], edges[-1]), (0, max(finite([*known, *novel]), default=1) * 1.08 or 1),
-                score_name(score), "share of images", height=110,
-                legend=[("known", 0), ("novel", 1)] if legend else ())
+                score_name(score), "share of images", height=110, width=260,
+                legend=[("known", 0), ("novel", 1)])
     plot.steps(edges, known, 0).steps(edges, novel, 1)
     plot.parts.append(f'<text class="m e" x="{plot.right:.1f}" y="{plot.top - 10:.1f}">AUROC '
                       f"{number(auroc)}</text>")
@@ -66,14 +69,13 @@ def _histogram(score: str, histogram: Section, auroc: Number, legend: bool) -> S
 def novelty_histograms(shown: Shown, novelty: Section) -> Iterator[Figure]:
     """Each score's distribution on known and novel data."""
     scores = [s for s in novelty["scores"] if novelty["histogram"].get(s)]
-    pictures = [_histogram(s, novelty["histogram"][s], novelty["auroc"][s][-1], i == 0)
-                for i, s in enumerate(scores)]
+    pictures = [_histogram(s, novelty["histogram"][s], novelty["auroc"][s][-1]) for s in scores]
     if pictures:
         yield Figure(
-            "novelty-histograms", "Novel data: spread of the scores", reduce(
-                stacked, pictures),
-            "The less the two overlap, the better the score "
-            f"tells them apart. End of the run. {against(novelty)}", "Novel data")
+            "novelty-histograms", "Novel data: spread of the scores", tiled(
+                pictures, 2, "Scores on known and on novel data"),
+            "The less the two overlap, the better the score tells them apart. End of the run. "
+            f"{against(novelty)}", "Novel data")
 
 
 @comparison_figure

@@ -70,18 +70,18 @@ def card(figure: Figure, runs: Sequence[Shown]) -> str:
             f"{behind}</figcaption></div></figure>")
 
 
-_TOLD = ("model", "dataset", "seed", "buffer_size")  # a run says these itself
+_TOLD = ("model", "dataset", "seed", "buffer_size", "setting")  # a run says these itself
 
 
 def _facts(shown: Shown) -> str:
     """Small numbers and texts of a run."""
     run = shown.run
     rows: list[tuple[str, Any]] = [
-        ("Benchmark", run.dataset), ("Method", run.model), ("Buffer", run.buffer_size),
-        ("Seed", run.seed), ("Parameters", run.n_parameters), ("Seconds", run.seconds),
+        ("Benchmark", f"{run.dataset} ({setting_name(run.setting)})"), ("Method", run.model),
+        ("Buffer", run.buffer_size), ("Seed", run.seed), ("Parameters", run.n_parameters), ("Seconds", run.seconds),
         ("Memory, MB", run.peak_memory_mb), ("Notes", run.arguments.get("notes")),
         ("Folder", run.name)]
-    rows += [(str(name).replace("_", " ").capitalize(), value)
+    rows += [(str(name).removeprefix("n_").replace("_", " ").capitalize(), value)
              for name, value in _mapping(run.section("run")).items()
              if name not in _TOLD and (isinstance(value, str) or is_number(value))]
     items = "".join(
@@ -178,10 +178,11 @@ def _definitions(runs: Sequence[Shown]) -> str:
     told: dict[str, Any] = {}
     for shown in runs:
         told |= _mapping(shown.run.section("definitions"))
-    labels = {name: f"{measure.label} ({name})" for name, measure in registered().items()}
+    labels = {name: measure.label for name, measure in registered().items()}
     rows = [(m.label.removesuffix(" %"), m.definition)
             for m in (ACCURACY, BACKWARD_TRANSFER, FORGETTING)]
-    rows += [("±", _SPREAD), *((labels.get(name, name), text) for name, text in told.items())]
+    rows += [("±", _SPREAD), *((labels.get(name) or printable(name).replace("_", " "), text)
+                                   for name, text in told.items() if name != ACCURACY.name)]
     items = "".join(f"<div><dt>{esc(printable(name))}</dt><dd>{esc(printable(text))}</dd></div>"
                     for name, text in rows)
     ace = f"<p>{esc(ABOUT_ACE)}</p>" if told else ""

@@ -197,7 +197,8 @@ class Plot:
         room = (self.right - self.left) / max(len(xticks), 1)
         longest = max((len(line) for _, n in xticks for line in n.split("\n")), default=1)
         every = math.ceil((EM * longest + 5) / room)
-        self.parts += [text(self.px(v), self.bottom + 15 + 13 * k, line, "m c")
+        self.parts += [text(min(self.px(v), self.width - EM * len(line) / 2), self.bottom + 15
+                            + 13 * k, line, "m c")
                        for i, (v, name) in enumerate(xticks) if i % every == 0
                        for k, line in enumerate(name.split("\n"))]
         self.parts += [text(x, y, words, kind) for x, y, words, kind in (

@@ -94,6 +94,9 @@ def _checkpoints(args: Namespace, dataset: "Dataset", model: "Model") -> Iterato
     if args.inference_only and (args.start_from is not None or args.stop_after is not None):
         yield ("--inference_only 1 evaluates all tasks that were learned: leave out --start_from "
                "and --stop_after.")
+    if args.inference_only and not args.loadcheck and args.resume in (None, "auto"):
+        yield ("--inference_only 1 evaluates a trained model, but none is named; give --loadcheck "
+               "CHECKPOINT, or leave out --inference_only.")
     if args.disable_log and (args.tensorboard or args.wandb_project):
         yield "--tensorboard and --wandb_project write into the results; leave out --disable_log."
     n_tasks = getattr(dataset, "N_TASKS", 1)  # a stream without tasks has none

@@ -10,7 +10,8 @@ from experiments.run import is_number
 def _query(query: Section, high: float) -> Svg:
     weights = query["weights"]
     plot = Plot((-0.7, len(weights) - 0.3), (0, high), "context points, most attended first",
-                "attention", height=74, xticks=[(i, str(i + 1)) for i in range(len(weights))])
+                "attention", height=74, width=280,
+                xticks=[(i, str(i + 1)) for i in range(len(weights))])
     stems: list[str] = []
     for i, (weight, task, label) in enumerate(zip(weights, query["tasks"], query["labels"],
                                                   strict=True)):
@@ -23,7 +24,7 @@ def _query(query: Section, high: float) -> Svg:
                                    else "c n m"))
     plot.parts.insert(0, f'<path class="a" d="{"".join(stems)}"/>')
     verdict = "right" if query["label"] == query["predicted"] else "wrong"
-    plot.parts.append(text(plot.right, plot.top - 10, f"query of task {query['task'] + 1}, class "
+    plot.parts.append(text(plot.right, plot.top - 10, f"task {query['task'] + 1}, class "
                            f"{query['label']} ({verdict})", "e"))
     return plot.svg()
 
@@ -36,7 +37,7 @@ def attention_queries(shown: Shown, attention: Section) -> Iterator[Figure]:
     high = 1.35 * max(finite([w for q in attention["queries"] for w in q["weights"]]), default=1)
     yield Figure(
         "attention-queries", "Most attended context points", tiled(
-            [_query(q, high) for q in attention["queries"]], 1, "Attention of chosen queries"),
+            [_query(q, high) for q in attention["queries"]], 2, "Attention of chosen queries"),
         f"Four test samples and the 15 of {attention['n_context']} context points that each "
         "attends to most. The number above a point is the task it comes from, bold when it is "
         "the query's own. Attention that knew the task would show bold numbers only.",

@@ -13,17 +13,16 @@ from experiments.report.figure import (
     tiled,
 )
 from experiments.report.svg import Plot, Svg, domain, finite, text
+from experiments.words import counted
 
 HEADS = {"answering_head": "answering head", "true_head": "true head"}
 
 
 def _bars(classes: Sequence[Any], names: Sequence[str],
           groups: Sequence[tuple[str, Sequence[Number], int]], ylabel: str,
-          ceiling: float | None = None) -> Svg:
-    """Two bars per class."""
-    top = max(finite([v for _, values, _ in groups for v in values]), default=1) * 1.08 or 1
-    plot = Plot((-0.6, len(classes) - 0.4), (0, min(top, ceiling) if ceiling else top),
-                "true class", ylabel, filled=True,
+          top: float) -> Svg:
+    """Two bars per class, on a scale that the neighbour shares."""
+    plot = Plot((-0.6, len(classes) - 0.4), (0, top), "true class", ylabel, filled=True,
                 xticks=[(i, name) for i, name in enumerate(names)],
                 legend=[(label, style) for label, _, style in groups],
                 width=max(340, 60 + 22 * len(classes)))
@@ -48,6 +47,9 @@ def _names(shown: Shown, labels: Sequence[int]) -> list[str]:
 @run_figure("confidence")
 def interval_widths(shown: Shown, data: Section) -> Iterator[Figure]:
     """Width of the 95 % interval of the true class among right and wrong answers."""
+    kinds = ("piw_correct", "piw_incorrect")
+    widths = [v for head in HEADS for kind in kinds for v in data[head]["by_class"][kind]]
+    top = 108 * max(finite(widths), default=0.01) or 1.0
     for head, words in HEADS.items():
         part = data[head]["by_class"]
         names = _names(shown, part["label"])
@@ -57,7 +59,7 @@ def interval_widths(shown: Shown, data: Section) -> Iterator[Figure]:
             f"interval-width-{head.replace('_', '-')}", f"Prediction interval width, {words}",
             _bars(part["label"], names, [("right answers", percent(part["piw_correct"]), 0),
                                          ("wrong answers", percent(part["piw_incorrect"]), 1)],
-                  "width × 100"),
+                  "width × 100", top),
             "Width of the interval [2.5, 97.5] % of the true class's probability over "
             f"{data['n_draws']} draws, mean over samples.", "Confidence",
             "tab06" if head == "true_head" else "",
@@ -83,9 +85,16 @@ def test_status(shown: Shown, data: Section) -> Iterator[Figure]:
             f"{data['n_draws']} draws (level {data['significance']}) tells its two most predicted "
             "classes apart, and unsure when the two may as well be equal.", "Confidence",
             "tab06" if head == "true_head" else "",
-            f"All classes: {number(rejected, 1)} % of the {overall['n_rejected']:,} sure answers "
-            f"are right, and {number(others, 1)} % of the {overall['n_not_rejected']:,} unsure "
-            "ones.", "Sure answers are right more often.", _less(others, rejected))
+            f"All classes: {_right(rejected, overall['n_rejected'], 'sure')}, "
+            f"{_right(others, overall['n_not_rejected'], 'unsure')}.",
+            "Sure answers are right more often.", _less(others, rejected))
+
+
+def _right(share: Number, count: int, kind: str) -> str:
+    """`71.3 % of 359 sure answers are right`, or that there are none."""
+    if not count:
+        return f"no {kind} answer"
+    return f"{number(share, 1)} % of {counted(count, f'{kind} answer')} right"
 
 
 def _quantiles(entry: Section) -> Svg:

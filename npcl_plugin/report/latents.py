@@ -85,8 +85,8 @@ def latent_units(shown: Shown, latents: Section) -> Iterator[Figure]:
         "latent-units", "Activity of the latent units", plot.svg(),
         "KL between posterior and prior of every latent unit, largest first. A unit below the "
         "dashed threshold carries nothing.", "Latents", "fig03c" if with_tr else "fig03b",
-        f"Active units of {latents['n_units']}: {active} of the global latent; "
-        f"{', '.join(str(v) for v in latents.get('active_tasks') or [])} of the tasks' latents.")
+        f"Active units of {latents['n_units']}: {amount(active)} of the global latent; "
+        f"{', '.join(map(amount, latents.get('active_tasks') or []))} of the tasks' latents.")
 
 
 @run_figure("latents")
