@@ -19,6 +19,7 @@ from experiments.run import Run, printable
 from experiments.tables.table import Column, Table
 from experiments.words import MINUS
 
+_MANY = 9  # columns of numbers; more are printed on paper laid across
 _PINNED = {0: ' class="name"', 1: ' class="pinned"'}
 
 
@@ -73,7 +74,8 @@ def as_html(experiments: Sequence[Experiment], measures: Sequence[Measure], titl
     ranks = [column.ranks(peers) for column in table.columns]
     rows = "".join(_row(one, measures, table.columns, [rank[i] for rank in ranks], i,
                         f"{prefix}-{i}") for i, one in enumerate(experiments))
-    return boxed(title, f'<table class="sortable">{_header(table)}{rows}</table>')
+    kind = "sortable many" if len(table.columns) > _MANY else "sortable"
+    return boxed(title, f'<table class="{kind}">{_header(table)}{rows}</table>')
 
 
 def boxed(title: str, table: str) -> str:

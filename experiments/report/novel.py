@@ -57,7 +57,7 @@ def novelty_scores(shown: Shown, novelty: Section) -> Iterator[Figure]:
 def _histogram(score: str, histogram: Section, auroc: Number) -> Svg:
     edges, known, novel = histogram["edges"], histogram["id"], histogram["ood"]
     plot = Plot((edges[0], edges[-1]), (0, max(finite([*known, *novel]), default=1) * 1.08 or 1),
-                score_name(score), "share of images", height=110, width=260,
+                score_name(score), "share of images", height=110, width=230,
                 legend=[("known", 0), ("novel", 1)])
     plot.steps(edges, known, 0).steps(edges, novel, 1)
     plot.parts.append(f'<text class="m e" x="{plot.right:.1f}" y="{plot.top - 10:.1f}">AUROC '
@@ -73,7 +73,7 @@ def novelty_histograms(shown: Shown, novelty: Section) -> Iterator[Figure]:
     if pictures:
         yield Figure(
             "novelty-histograms", "Novel data: spread of the scores", tiled(
-                pictures, 2, "Scores on known and on novel data"),
+                pictures, min(len(pictures), 3), "Scores on known and on novel data"),
             "The less the two overlap, the better the score tells them apart. End of the run. "
             f"{against(novelty)}", "Novel data")
 

@@ -78,7 +78,8 @@ def _facts(shown: Shown) -> str:
     run = shown.run
     rows: list[tuple[str, Any]] = [
         ("Benchmark", f"{run.dataset} ({setting_name(run.setting)})"), ("Method", run.model),
-        ("Buffer", run.buffer_size), ("Seed", run.seed), ("Parameters", run.n_parameters), ("Seconds", run.seconds),
+        ("Buffer", run.buffer_size), ("Seed", run.seed), ("Parameters", run.n_parameters),
+        ("Seconds", run.seconds),
         ("Memory, MB", run.peak_memory_mb), ("Notes", run.arguments.get("notes")),
         ("Folder", run.name)]
     rows += [(str(name).removeprefix("n_").replace("_", " ").capitalize(), value)

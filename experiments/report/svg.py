@@ -89,10 +89,11 @@ class Svg:
     label: str = ""
 
     def inline(self) -> str:
-        """For the page: as wide as its box, not below its natural width, hardly above it."""
+        """For the page: as wide as its box, hardly narrower or wider than it was drawn."""
         return (f'<svg class="fig" role="img" aria-label="{esc(self.label)}" '
                 f'viewBox="0 0 {num(self.width)} {num(self.height)}" '
-                f'style="min-width:{num(self.width)}px;max-width:{num(1.15 * self.width)}px">'
+                f'style="min-width:{num(0.85 * self.width)}px;'
+                f'max-width:{num(1.15 * self.width)}px">'
                 f"{self.body}</svg>")
 
     def standalone(self) -> str:

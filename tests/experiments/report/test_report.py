@@ -409,3 +409,22 @@ def test_numbers_and_plurals_are_as_people_write_them():
     assert amount(15.04, 1) == "15"
     assert counted(1, "run") == "1 run" and counted(2000, "run") == "2,000 runs"
     assert [listed(list(words)) for words in ("a", "ab", "abc")] == ["a", "a and b", "a, b and c"]
+
+
+def test_accuracy_figures_of_a_benchmark_share_their_axis(tmp_path):
+    write_run(tmp_path, model="er", dataset="seq-digits", setting="class-il", top=50.0)
+    write_run(tmp_path, model="der", dataset="seq-digits", setting="class-il", top=90.0)
+    assert run(tmp_path, "--figures", tmp_path / "figures").returncode == 0
+    found = [re.findall(r'class="m e">([^<]+)<', path.read_text())
+             for path in sorted((tmp_path / "figures").glob("*accuracy-curves*"))]
+    assert len(found) == 2 and found[0] == found[1]
+
+
+def test_a_number_that_is_not_there_is_said_in_words(tmp_path):
+    measures = summary(3)
+    for head in ("answering_head", "true_head"):
+        measures["confidence"][head] |= {"n_not_rejected": 0, "accuracy_not_rejected": None}
+    write_run(tmp_path, model="npcl", tasks=3, measures=measures)
+    assert run(tmp_path).returncode == 0
+    text = (tmp_path / "report.html").read_text()
+    assert "undefined %" not in text and "no unsure answer" in text

@@ -255,7 +255,15 @@ def test_wide_tables_pin_their_first_columns_and_say_so(opened):
 def test_paper_gets_neither_navigation_nor_buttons(opened):
     page = opened()
     page.emulate_media(media="print")
-    for part in ("nav", ".top", ".tools", ".pickers"):
+    for part in ("nav", ".filters", "#theme", ".tools", ".pickers"):
         assert not page.locator(part).first.is_visible()
-    for part in ("#answers", "#curves figure"):
+    for part in ("h1", "#answers", "#curves figure"):
         assert page.locator(part).first.is_visible()
+
+
+def test_no_figure_is_wider_than_its_card_on_a_desktop(opened):
+    page = opened(1400)
+    cut = page.locator(".card:visible .scroll").evaluate_all(
+        "boxes => boxes.filter(box => box.scrollWidth > box.clientWidth + 1)"
+        ".map(box => box.closest('.card').dataset.key)")
+    assert cut == []

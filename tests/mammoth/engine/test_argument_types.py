@@ -88,7 +88,6 @@ def test_ranges_read_as_sentences():
     ([*SGD, "--stop_after", "0"], "Expected --stop_after to be at least 1"),
     ([*SGD, "--start_from", "3", "--stop_after", "1"], "There is no task from --start_from 3"),
     ([*SGD, "--inference_only", "1"], "give --loadcheck CHECKPOINT"),
-    ([*SGD, "--inference_only", "1", "--resume"], "give --loadcheck CHECKPOINT"),
     ([*SGD, "--inference_only", "1", "--start_from", "2"], "evaluates all tasks that were learned"),
     ([*SGD, "--inference_only", "1", "--stop_after", "2"], "evaluates all tasks that were learned"),
     ([*SGD, "--ckpt_name", "../up"], "Expected --ckpt_name to be a plain name"),
