@@ -225,6 +225,23 @@ def experiments_of(runs: Iterable[Run]) -> tuple[list[Experiment], list[LeftOut]
     return experiments, repeated
 
 
+def experiments_of_records(runs: Iterable[Run]) -> list[Experiment]:
+    """The rows of the tables as experiments; a reduced protocol is a benchmark of its own.
+
+    Old records keep what their command gave, not every argument, so they are told apart as the
+    tables do it. Runs that were judged on a validation split are no results.
+    """
+    tested = [run for run in runs if not evaluates_only(run)
+              and "validation" not in changed_settings(run)]
+    found = []
+    for (reduced, dataset, size, row), group in by_row(tested).items():
+        model = group[0].model.replace("-", "_")
+        special = "" if row == model else row.removeprefix(f"{model}, ")
+        found.append(Experiment(f"{dataset} (reduced: {reduced})" if reduced else dataset, model,
+                                size or None, group, special))
+    return sorted(found, key=lambda e: (e.dataset, e.buffer or -1, e.model, e.variant))
+
+
 def _name_variants(family: list[Experiment]) -> None:
     """Name what differs between experiments of one method, benchmark and buffer."""
     settings = [_resolved(one.runs[0]) for one in family]

@@ -85,6 +85,8 @@ class Run:
     @property
     def sequential(self) -> bool:
         """Whether it learned task after task; joint training has only an end."""
+        if str(self.given.get("joint", self.arguments.get("joint"))) in ("1", "True"):
+            return False
         return bool(self.transfer) or len(self.matrix.get(self.setting, [])) == 1
 
     def stages(self, setting: str) -> Matrix:

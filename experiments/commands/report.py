@@ -3,7 +3,8 @@
     python utils/report.py RESULTS_PATH
     python utils/report.py RESULTS_PATH --out report.html --figures FIGURES [--format pdf]
 
-RESULTS_PATH is the --results_path of the runs, a part of it, or the folder of one run. The page
+RESULTS_PATH is the --results_path of the runs, a part of it, the folder of one run, or a folder of
+records that `utils/collect.py` made, such as results/ (tables and claims, no single runs). The page
 needs no network and no server. `--figures` also writes every figure as a file for a paper, with
 the paper's figure number first in its name where the paper has that figure.
 """
@@ -14,10 +15,10 @@ from pathlib import Path
 
 from engine.errors import UsageError
 from experiments.commands import command_parser, told
-from experiments.identity import Experiment, experiments_of
+from experiments.identity import Experiment, experiments_of, experiments_of_records
 from experiments.report.files import write_figures
 from experiments.report.page import page
-from experiments.run import LeftOut, Run, printable
+from experiments.run import LeftOut, Run, printable, read_compact
 from experiments.run_folders import find_runs
 from experiments.words import counted
 
@@ -45,8 +46,11 @@ def build(options: Namespace) -> int:
     if not options.source.is_dir():
         raise UsageError(f"Expected a folder of runs, but {options.source} is not one; give the "
                          "--results_path of the runs.")
-    groups = write_page(*find_runs(options.source), options.source,
-                        options.out or options.source / "report.html")
+    out = options.out or options.source / "report.html"
+    runs, left_out = find_runs(options.source)
+    records = [] if runs or left_out else sorted(options.source.glob("*.json"))
+    groups = write_records(records, out) if records else write_page(
+        runs, left_out, options.source, out)
     if options.figures:
         count = write_figures(groups, options.figures, options.format)
         print(f"{count} figures: {options.figures}")
@@ -61,7 +65,24 @@ def write_page(runs: Sequence[Run], left_out: list[LeftOut], source: Path, out: 
         UsageError: no run can be shown, or the file cannot be written.
     """
     groups, repeated = experiments_of(runs)
-    left_out = [*left_out, *repeated]
+    return _write(groups, [*left_out, *repeated], source, out)
+
+
+def write_records(files: Sequence[Path], out: Path) -> list[Experiment]:
+    """The same page of compact files, such as the project's own results.
+
+    Raises:
+        UsageError: a file is no list of records, or the page cannot be written.
+    """
+    read = [read_compact(path) for path in files]
+    groups = experiments_of_records(run for runs, _ in read for run in runs)
+    return _write(groups, [one for _, left_out in read for one in left_out],
+                  files[0].parent, out)
+
+
+def _write(groups: list[Experiment], left_out: Sequence[LeftOut], source: Path, out: Path
+           ) -> list[Experiment]:
+    """Make the page, write it, tell."""
     for one in left_out:
         print(one, file=sys.stderr)
     if not groups:

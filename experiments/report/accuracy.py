@@ -13,7 +13,7 @@ from experiments.report.figure import (
     tiled,
 )
 from experiments.report.heat import heat
-from experiments.report.svg import Plot, Span, Svg, domain, finite, short, slug, text, ticks
+from experiments.report.svg import EM, Plot, Span, Svg, domain, finite, short, slug, text, ticks
 from experiments.run import Run
 
 _MOST_BANDS = 3
@@ -132,11 +132,13 @@ def accuracy_curves(methods: Methods) -> Iterator[Figure]:
         named: list[tuple[str, list[Curve]]] = []
         guides: list[tuple[str, float]] = []
         for one in methods.experiments:
-            runs = [run for run in one.runs if setting in run.accuracy]
+            runs = [run for run in one.runs if setting in run.matrix]
             if runs and runs[0].sequential:
                 named.append((one.label, [mean_curve(run, setting) for run in runs]))
             elif runs:
                 guides.append((one.label, statistics.mean(run.accuracy[setting] for run in runs)))
+        if not named and not guides:
+            continue
         picture = curves_figure(named, f"{setting_name(setting)} accuracy, %", guides=guides,
                                 span=_scale(methods), styles=methods.styles)
         yield Figure(
@@ -149,7 +151,8 @@ def accuracy_curves(methods: Methods) -> Iterator[Figure]:
 def first_task_curves(methods: Methods) -> Iterator[Figure]:
     """How the first task fades, by method."""
     named = [(one.label, [[row[0] for row in run.matrix[run.setting]] for run in one.runs])
-             for one in methods.experiments if one.runs[0].sequential]
+             for one in methods.experiments
+             if one.runs[0].sequential and all(run.matrix for run in one.runs)]
     if not named or max(len(c) for _, curves in named for c in curves) < 2:
         return
     setting = setting_name(methods.experiments[0].runs[0].setting)
@@ -158,3 +161,35 @@ def first_task_curves(methods: Methods) -> Iterator[Figure]:
             named, f"{setting} accuracy on task 1, %", span=_scale(methods), styles=methods.styles),
         "Accuracy on the first task's test set after each task. A flat line means no forgetting; "
         "the band is one standard deviation over the seeds.", "Curves")
+
+
+@comparison_figure
+def final_accuracies(methods: Methods) -> Iterator[Figure]:
+    """Records of runs have no curves: the end of each method, the best on top."""
+    if any(run.matrix for one in methods.experiments for run in one.runs):
+        return
+    for setting in settings_of(run for one in methods.experiments for run in one.runs):
+        rows = sorted(((statistics.fmean(values), values, one.label) for one in methods.experiments
+                       if (values := [run.accuracy[setting] for run in one.runs
+                                      if setting in run.accuracy])), reverse=True)
+        yield Figure(
+            f"final-accuracy-{slug(setting)}", f"Final {setting_name(setting)} accuracy",
+            _rows(rows, f"{setting_name(setting)} accuracy, %", methods.styles),
+            "Mean accuracy over all tasks at the end; the bar is one standard deviation over the "
+            "seeds, the small points are the seeds.", "Curves")
+
+
+def _rows(rows: Sequence[tuple[float, Sequence[float], str]], xlabel: str,
+          styles: Mapping[str, int]) -> Svg:
+    """A line per method: its seeds, their mean and deviation."""
+    left = 18 + EM * max(len(label) for *_, label in rows)
+    span = domain([v for _, values, _ in rows for v in values], 0.06, 0, 100)
+    plot = Plot(span, (len(rows) - 0.4, -0.6), xlabel, "", width=left + 330, left=left,
+                height=20 * len(rows), yticks=[(i, label) for i, (*_, label) in enumerate(rows)])
+    for i, (mean, values, label) in enumerate(rows):
+        sd = statistics.stdev(values) if len(values) > 1 else 0.0
+        with plot.series(label):
+            plot.line([(max(mean - sd, span[0]), i), (min(mean + sd, span[1]), i)], 6, dots=False)
+            plot.specks([(v, i) for v in values], styles[label])
+            plot.dots([(mean, i)], styles[label], [f"{label}: {mean:.2f} ± {sd:.2f}"], 4.2)
+    return plot.svg()

@@ -82,7 +82,7 @@ def novelty_histograms(shown: Shown, novelty: Section) -> Iterator[Figure]:
 def novelty_by_method(methods: Methods) -> Iterator[Figure]:
     """AUROC at the end of each score, methods side by side."""
     rows = list(methods.sections("novelty"))
-    scores = [s for s in NAMES if any(s in n["scores"] for _, found in rows for n in found)]
+    scores = [s for s in NAMES if any(s in n["auroc"] for _, found in rows for n in found)]
     if not scores:
         return
     plot = Plot((-0.5, len(scores) - 0.5), (0, 1), "",
@@ -93,7 +93,7 @@ def novelty_by_method(methods: Methods) -> Iterator[Figure]:
     half = 0.42 / max(len(rows), 1)
     for k, (label, found) in enumerate(rows):
         for i, score in enumerate(scores):
-            values = finite([n["auroc"][score][-1] for n in found if score in n["scores"]])
+            values = finite([n["auroc"][score][-1] for n in found if score in n["auroc"]])
             if values:
                 mean = sum(values) / len(values)
                 plot.bar(i - 0.42 + half * (2 * k + 1), 0.9 * half, mean, methods.styles[label],

@@ -25,7 +25,8 @@ def verdict_mark(verdict: str) -> str:
     return f'<span class="verdict {kind}">{sign} {esc(verdict)}</span>'
 
 
-def navigation(comparisons: Sequence[Methods], claimed: str, left_out: bool) -> str:
+def navigation(comparisons: Sequence[Methods], claimed: str, single: bool,
+               left_out: bool) -> str:
     """A link to every section; the script adds those of the run that is shown."""
     datasets = list(dict.fromkeys(methods.dataset for methods in comparisons))
     results = _links((f"results-{i}", name) for i, name in enumerate(datasets))
@@ -34,8 +35,8 @@ def navigation(comparisons: Sequence[Methods], claimed: str, left_out: bool) -> 
             + ('<a href="#claims">Claims of the paper</a>' if claimed else "")
             + f'<a href="#overview">Results</a>{results}'
             f'<a href="#curves">Methods side by side</a>{between}'
-            '<a href="#runs">Single runs</a><span id="run-links"></span>'
-            '<a href="#definitions">Definitions</a>'
+            + ('<a href="#runs">Single runs</a><span id="run-links"></span>' if single else "")
+            + '<a href="#definitions">Definitions</a>'
             + ('<a href="#left-out">Left out</a>' if left_out else ""))
 
 

@@ -209,13 +209,14 @@ const applyFilter = () => {
     link.classList.toggle("filtered", Boolean(target) && target.classList.contains("filtered"));
   });
   dimLines(document, wanted.model);
-  const pick = byId("pick-a"), first = pick.selectedOptions[0];
+  hints();
+  watch();
+  const pick = byId("pick-a"), first = pick?.selectedOptions[0];
+  if (!pick) return;
   const free = pick.querySelector("option:not([disabled])");
   if (first?.disabled && free) pick.value = free.value;
   if (byId("pick-b").selectedOptions[0]?.disabled) byId("pick-b").value = "";
   if (first?.disabled) showRuns();
-  hints();
-  watch();
 };
 
 // Tables wider than their box say so; the second pinned column stands beside the first.
@@ -348,8 +349,7 @@ document.addEventListener("click", (event) => {
   }
   if (button.id === "theme") setTheme(isDark() ? "light" : "dark");
 });
-byId("pick-a").addEventListener("change", showRuns);
-byId("pick-b").addEventListener("change", showRuns);
+for (const name of ["pick-a", "pick-b"]) byId(name)?.addEventListener("change", showRuns);
 document.querySelectorAll("select.filter").forEach((select) =>
   select.addEventListener("change", applyFilter));
 document.querySelectorAll(".table-box .scroll").forEach((box) =>
@@ -360,6 +360,6 @@ try {
   const kept = localStorage.getItem("report-theme");
   if (kept === "dark" || kept === "light") setTheme(kept);
 } catch { /* storage is switched off */ }
-begin();
+if (runs.length) begin();
 hints();
 watch();

@@ -145,6 +145,20 @@ def _options(runs: Sequence[Shown]) -> str:
     return "".join(parts)
 
 
+def _pickers(runs: Sequence[Shown]) -> str:
+    """The section of single runs; records of runs have no figures of their own."""
+    if not runs:
+        return ""
+    options = _options(runs)
+    return ('<section id="runs"><h2>One run, or two side by side</h2><noscript><p>Picking runs '
+            "needs JavaScript, which this browser has switched off.</p></noscript><div "
+            'class="pickers needs-script"><label><span class="badge a">A</span> Run <select '
+            f'id="pick-a">{options}</select></label><label><span class="badge b">B</span> Beside '
+            'it <select id="pick-b"><option value="">no other run</option>'
+            f'{options}</select></label></div><div id="difference" class="scroll"></div>'
+            '<div id="compare"></div></section>')
+
+
 def _overview(experiments: Sequence[Experiment]) -> str:
     parts = []
     for i, dataset in enumerate(dict.fromkeys(one.dataset for one in experiments)):
@@ -223,7 +237,8 @@ def page(experiments: Sequence[Experiment], left_out: Sequence[LeftOut],
     runs, source = shown_runs(experiments), printable(source)
     problems: list[str] = []
     templates = []
-    for shown in runs:
+    single = [shown for shown in runs if shown.run.matrix]
+    for shown in single:
         text, found = run_template(shown)
         templates.append(text)
         problems += [f"{shown.run.name}: {problem}" for problem in found]
@@ -241,12 +256,12 @@ def page(experiments: Sequence[Experiment], left_out: Sequence[LeftOut],
                        f"{counted(len({one.dataset for one in experiments}), 'benchmark')}, "
                        f"{sum(bool(shown.run.summary) for shown in runs) or 'none'} of them with "
                        "uncertainty"),
-        "NAVIGATION": navigation(comparisons, claimed, bool(left_out)),
+        "NAVIGATION": navigation(comparisons, claimed, bool(single), bool(left_out)),
         "FILTERS": filters(experiments), "LIGHT": light_rules(),
         "OPENING": opening(comparisons, problems), "CLAIMS": claimed,
         "SOURCE": esc(source), "DATE": time.strftime("%Y-%m-%d %H:%M"),
-        "OVERVIEW": _overview(experiments), "BETWEEN": between, "OPTIONS": _options(runs),
+        "OVERVIEW": _overview(experiments), "BETWEEN": between, "RUNS": _pickers(single),
         "DEFINITIONS": _definitions(runs), "LEFT_OUT": _left_out(left_out),
-        "DATA": _island(runs), "TEMPLATES": "".join(templates)}
+        "DATA": _island(single), "TEMPLATES": "".join(templates)}
     parts = (HERE / "page.html").read_text(encoding="utf-8").split("@@")
     return "".join(part if i % 2 == 0 else fill[part] for i, part in enumerate(parts)), problems

@@ -428,3 +428,32 @@ def test_a_number_that_is_not_there_is_said_in_words(tmp_path):
     assert run(tmp_path).returncode == 0
     text = (tmp_path / "report.html").read_text()
     assert "undefined %" not in text and "no unsure answer" in text
+
+
+def test_the_committed_results_are_a_page_of_the_same_making(tmp_path):
+    records = json.loads((SCRIPT.parents[1] / "results" / "cifar10-reduced.json").read_text())
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "some.json").write_text(json.dumps(records))
+    done = run(tmp_path / "records", "--out", tmp_path / "page.html")
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    text = (tmp_path / "page.html").read_text()
+    page = Page(text)
+    assert 'id="runs"' not in text and "#runs" not in text.split("<script")[0]
+    for record in records:
+        assert record["command"].replace("'", "&#x27;") in text
+    assert page.row_of("er")[2] == "34.70 ± 10.01"
+    assert "reduced: backbone reduced-resnet18, n_epochs 1" in text
+    assert text.count('data-key="final-accuracy-class-il"') >= 1
+
+
+def test_joint_training_is_never_the_best_that_learns_task_by_task(tmp_path):
+    record = {"model": "npcl", "dataset": "perm-mnist", "setting": "domain-il", "buffer_size": 200,
+              "accuracy": {"domain-il": 94.0}, "backward_transfer": 0.0, "seconds": 1.0}
+    command = "python mammoth/main.py --model {} --dataset perm-mnist --buffer_size 200 --seed {}"
+    records = [{**record, "seed": seed, "command": command.format("npcl", seed) + " --joint 1"}
+               for seed in range(2)]
+    records += [{**record, "model": "er", "seed": seed, "command": command.format("er", seed),
+                 "accuracy": {"domain-il": 70.0 + seed}} for seed in range(2)]
+    (tmp_path / "some.json").write_text(json.dumps(records))
+    assert run(tmp_path).returncode == 0
+    assert "er alone was run" in (tmp_path / "report.html").read_text()

@@ -267,3 +267,25 @@ def test_no_figure_is_wider_than_its_card_on_a_desktop(opened):
         "boxes => boxes.filter(box => box.scrollWidth > box.clientWidth + 1)"
         ".map(box => box.closest('.card').dataset.key)")
     assert cut == []
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_the_page_of_committed_results_filters(browser, tmp_path, width):
+    done = subprocess.run([sys.executable, str(SCRIPT), str(SCRIPT.parents[1] / "results"),
+                           "--out", str(tmp_path / "page.html")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page.html").stat().st_size < 5e6
+    page = browser.new_page(viewport={"width": width, "height": 850})
+    problems = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto((tmp_path / "page.html").as_uri())
+    page.locator("select[data-filter=dataset]").select_option("seq-mnist")
+    page.locator("select[data-filter=model]").select_option("npcl")
+    shown = page.locator("#overview tbody:visible th.name").all_inner_texts()
+    assert shown and all(text.startswith("npcl") for text in shown)
+    page.locator("#overview tbody:visible button.more").first.click()
+    command = page.locator("#overview tbody:visible code:visible").first.inner_text()
+    assert "--dataset seq-mnist" in command and "--seed" in command
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert problems == []
+    page.close()
