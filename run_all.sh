@@ -15,6 +15,7 @@ usage: ./run_all.sh [JOB] [ARGUMENTS]
   sweep      any grid of arguments, here or on a cluster: ./run_all.sh sweep --help
   tables     the paper's tables: --scale cpu (what reproduces here) or full, or a search for
              hyperparameters (--validation); goes on when repeated
+  docs       the docs site with API reference and results, without network: site/index.html
   bench      time per step and evaluation throughput: ./run_all.sh bench --help
   --help     this page
 
@@ -26,7 +27,7 @@ job=${1:-demo}
 [ $# -gt 0 ] && shift
 case "$job" in
   -h|--help|help) usage; exit 0 ;;
-  demo|test|compare|sweep|tables|bench) ;;
+  demo|test|compare|sweep|tables|docs|bench) ;;
   *) echo "error: there is no job \`$job\`; ./run_all.sh --help lists them." >&2; exit 2 ;;
 esac
 
@@ -55,5 +56,6 @@ case "$job" in
   compare) exec "$python" utils/compare.py "$@" ;;
   sweep)   exec "$python" utils/sweep.py "$@" ;;
   tables)  exec "$python" utils/reproduce.py "$@" ;;
+  docs)    exec "$python" utils/docs.py "$@" ;;
   bench)   exec "$python" utils/bench.py "$@" ;;
 esac

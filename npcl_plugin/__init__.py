@@ -3,7 +3,8 @@
 Reader's path: `models/npcl.py` (the training step), `objective.py` (the loss),
 `inference.py` (which head answers).
 
-The letters of every shape comment:
+Every shape comment uses these letters.
+
     F  feature size of the backbone      C  classes of the whole benchmark
     O  latent size, |o| of the paper     T  tasks; T' those present in a set
     B  targets                           m  context points

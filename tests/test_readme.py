@@ -99,7 +99,7 @@ def test_python_example_of_the_readme_works(tmp_path):
 def test_jobs_of_run_all_are_explained_and_unknown_ones_refused():
     page = run(["./run_all.sh", "--help"])
     assert page.returncode == 0
-    for job in ("test", "compare", "sweep", "tables", "bench"):
+    for job in ("test", "compare", "sweep", "tables", "docs", "bench"):
         assert re.search(rf"^  {job}\b", page.stdout, re.MULTILINE)
     wrong = run(["./run_all.sh", "dance"])
     assert wrong.returncode == 2 and "there is no job `dance`" in wrong.stderr

@@ -77,7 +77,7 @@ def write_records(files: Sequence[Path], out: Path) -> list[Experiment]:
     read = [read_compact(path) for path in files]
     groups = experiments_of_records(run for runs, _ in read for run in runs)
     return _write(groups, [one for _, left_out in read for one in left_out],
-                  files[0].parent, out)
+                  Path(files[0].parent.name), out)
 
 
 def _write(groups: list[Experiment], left_out: Sequence[LeftOut], source: Path, out: Path

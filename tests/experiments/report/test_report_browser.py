@@ -1,7 +1,5 @@
 """The report in a real browser: Debian's chromium, driven by playwright, from a file."""
 import json
-import os
-import shutil
 import subprocess
 import sys
 
@@ -10,23 +8,6 @@ from report_fixture import SCRIPT, summary, write_run
 
 PATIENCE = 120_000  # milliseconds; a loaded machine is slow, not wrong
 EVIL = "<script>document.title='broken'</script>"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = os.environ.get("CHROMIUM") or next(filter(None, map(
-        shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        pytest.skip("chromium is not installed (apt-get install chromium)")
-    with api.sync_playwright() as playwright:
-        try:
-            found = playwright.chromium.launch(executable_path=program, timeout=PATIENCE,
-                                               args=["--no-sandbox", "--disable-gpu"])
-        except api.Error as error:
-            pytest.skip(f"chromium does not start here: {str(error).splitlines()[0]}")
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
@@ -269,8 +250,7 @@ def test_no_figure_is_wider_than_its_card_on_a_desktop(opened):
     assert cut == []
 
 
-@pytest.mark.parametrize("width", [1400, 400])
-def test_the_page_of_committed_results_filters(browser, tmp_path, width):
+def test_the_page_of_committed_results_filters(browser, tmp_path, width=400):
     done = subprocess.run([sys.executable, str(SCRIPT), str(SCRIPT.parents[1] / "results"),
                            "--out", str(tmp_path / "page.html")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
