@@ -15,6 +15,7 @@ from npcl_plugin.objective import DISTANCES, Reduction
 from npcl_plugin.plan import DecoderWidth, Encoders, GlobalDraws
 from npcl_plugin.settings import postpone
 from npcl_plugin.terms import TERMS
+from npcl_plugin.uncertainty.arguments import add_arguments as add_uncertainty
 
 WEIGHT = number(float, least=0)
 COUNT, SIZE, DEPTH = number(int, least=0), number(int, least=1), number(int, least=0, most=100)
@@ -30,6 +31,7 @@ def add_arguments(parser: Any) -> None:
     _add_sampling(parser)
     _add_extensions(parser)
     if not resolves_settings():
+        add_uncertainty(parser)  # in our harness every model has these
         postpone([action for action in parser._actions if action.dest not in before])
 
 

@@ -28,9 +28,7 @@ _HOME = {
     "bool01": "utils",
     "get_dataset": "datasets",
     "Explanation": "asking.explanation",  # ours alone, for `explain`
-    "atomic_write": "engine.files",  # ours alone, for what --uncertainty writes
     # ours alone, for novel data
-    "UsageError": "engine.errors",
     "locate": "datasets.utils.files",
     "base_path": "utils.conf",
     "RunError": "engine.errors",
@@ -103,6 +101,18 @@ def outputs_of(model: Any, images: "torch.Tensor", task: int | None) -> "torch.T
     return scores
 
 
+def atomic_write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; also where the harness has no such function."""
+    try:
+        write = importlib.import_module("engine.files").atomic_write
+    except ModuleNotFoundError:
+        unfinished = path.with_name(f".{path.name}.unfinished")
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    else:
+        write(path, content)
+
+
 def number(kind: type, **bounds: float) -> Any:
     """The type of an argument that takes numbers of a range; upstream takes any number.
 
@@ -125,3 +135,8 @@ def usage_error(message: str) -> Exception:
         return ValueError(message)
     error: Exception = errors.UsageError(message)
     return error
+
+
+def usage_error_type() -> type[Exception]:
+    """What `usage_error` makes here."""
+    return type(usage_error(""))

@@ -62,6 +62,13 @@ def complete(args: Namespace, model: str, dataset: Any) -> None:
     args.minibatch_size = args.batch_size if args.replay_size is None else args.replay_size
 
 
+def own_settings(args: Namespace) -> dict[str, Any]:
+    """The values of the family's arguments, after `complete`; not what only looks at a run."""
+    aside = ("uncertainty", "novel_data")
+    return {name: getattr(args, name) for name in ("buffer_size", *_postponed)
+            if not name.startswith(aside)}
+
+
 def read_settings(path: Path) -> dict[Any, Any]:
     """A settings file of the family."""
     import yaml

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from engine.errors import UsageError
 from experiments.commands import command_parser, told
+from experiments.compact import read_compact
 from experiments.identity import Experiment, experiments_of, experiments_of_records
 from experiments.report.files import write_figures
 from experiments.report.page import page
-from experiments.run import LeftOut, Run, printable, read_compact
+from experiments.run import LeftOut, Run, printable
 from experiments.run_folders import find_runs
 from experiments.words import counted
 

@@ -94,6 +94,21 @@ class NPCL(ContinualModel):
             net.answering, lambda: self.buffer, self.normalise, mode=args.head_inference,
             draws=Draws(args.n_global_eval, args.n_task), seed=int(args.seed or 0),
             context_size=args.eval_context, class_means=self.class_means)
+        self.recording: Any = None
+        if not resolves_settings():
+            from npcl_plugin.uncertainty.upstream import recording_for
+
+            self.recording = recording_for(self, args)
+
+    def end_epoch(self, epoch: int, dataset: Any) -> None:
+        """Upstream's hook; our harness records by itself."""
+        if self.recording is not None:
+            self.recording.after_epoch(epoch, dataset)
+
+    def end_eval(self, dataset: Any, accs: Any) -> None:
+        """Upstream's hook after a task was evaluated; our harness records by itself."""
+        if self.recording is not None:
+            self.recording.after_eval(dataset, accs)
 
     def get_parameters(self) -> Iterator[torch.nn.Parameter]:
         """What the optimiser trains: all but the slow weights."""

@@ -275,6 +275,39 @@ def test_each_linked_model_works_with_upstreams_own_main(linked_checkout, model,
               "--stop_after", "2", *DEBUG, *words], 2, folder=tmp_path)
 
 
+@pytest.mark.slow
+@pytest.mark.real_data
+@pytest.mark.parametrize("route", ["launched", "linked"])
+def test_uncertainty_upstream_changes_no_accuracy_and_is_reported(linked_checkout, route, tmp_path):
+    from experiments.commands.report import main as report
+    from experiments.run import find_runs
+
+    copy, words = linked_checkout
+    start = ["-m", "npcl_plugin", "--mammoth", copy] if route == "launched" else [copy / "main.py"]
+    run = [*start, "--model", "npcl", "--dataset", "seq-mnist", "--lr", 0.1, *DEBUG, *words]
+    plain = said_accuracies(run)
+    watched = said_accuracies([*run, "--uncertainty", 1, "--uncertainty_path", tmp_path,
+                               "--uncertainty_samples", 50])
+    assert plain == watched and len(plain) >= 5
+    (found,), left_out = find_runs(tmp_path)
+    assert not left_out and found.accuracy["class-il"] == pytest.approx(
+        sum(plain[-1]) / len(plain[-1]), abs=0.01)
+    for part in ("calibration", "heads", "confidence", "latents", "attention", "cost"):
+        assert found.section(part), part
+    assert report([str(tmp_path), "--out", str(tmp_path / "page.html")]) == 0
+
+
+def said_accuracies(command):
+    """Every raw class-IL accuracy that a run of upstream prints."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+    done = subprocess.run([PYTHON, *map(str, command)], env=environment, cwd=ROOT,
+                          capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-2000:]
+    rows = re.findall(r"^\s*Raw accuracy values: Class-IL \[([^]]+)\]", done.stdout, re.MULTILINE)
+    return [[float(value) for value in row.split(",")] for row in rows]
+
+
 SETTINGS = """
 import json, sys
 sys.path[:0], target, cases = [sys.argv[1]], sys.argv[2], json.loads(sys.argv[3])
