@@ -280,7 +280,7 @@ def test_each_linked_model_works_with_upstreams_own_main(linked_checkout, model,
 @pytest.mark.parametrize("route", ["launched", "linked"])
 def test_uncertainty_upstream_changes_no_accuracy_and_is_reported(linked_checkout, route, tmp_path):
     from experiments.commands.report import main as report
-    from experiments.run import find_runs
+    from experiments.run_folders import find_runs
 
     copy, words = linked_checkout
     start = ["-m", "npcl_plugin", "--mammoth", copy] if route == "launched" else [copy / "main.py"]

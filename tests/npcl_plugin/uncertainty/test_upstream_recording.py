@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.run import find_runs
+from experiments.run_folders import find_runs
 from npcl_plugin import settings
 from npcl_plugin.uncertainty.upstream import Recording, recording_for, untouched_generators
 from utils.notebooks import load_runner
