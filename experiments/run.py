@@ -85,9 +85,8 @@ class Run:
     @property
     def sequential(self) -> bool:
         """Whether it learned task after task; joint training has only an end."""
-        if str(self.given.get("joint", self.arguments.get("joint"))) in ("1", "True"):
-            return False
-        return bool(self.transfer) or len(self.matrix.get(self.setting, [])) == 1
+        joint = str(self.given.get("joint", self.arguments.get("joint"))) in ("1", "True")
+        return not joint and (bool(self.transfer) or len(self.matrix.get(self.setting, [])) == 1)
 
     def stages(self, setting: str) -> Matrix:
         """The rows to show: joint training has only its end."""

@@ -77,7 +77,7 @@ class Answer:
         Raises:
             UsageError: `at_least` is no share.
         """
-        if not 0 <= at_least <= 1:
+        if not isinstance(at_least, int | float) or not 0 <= at_least <= 1:
             raise UsageError(f"Expected at_least to lie in [0, 1], but got {at_least}.")
         return judge(self.probability, at_least, self.remembered())
 

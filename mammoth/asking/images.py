@@ -107,6 +107,8 @@ def _is_list(images: Any) -> bool:
 def _expanded(item: Any, number: int) -> list[tuple[str, Any]]:
     """(name, PIL image) of everything that one item of a list stands for."""
     if isinstance(item, (str, Path)):
+        if not str(item):
+            raise UsageError("Expected the name of a file or folder, but got an empty one.")
         path = Path(item)
         if not path.is_dir():
             return [(str(item), open_image(path))]

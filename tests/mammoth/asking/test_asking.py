@@ -191,6 +191,7 @@ def test_images_are_resized_and_converted_and_that_is_said():
     ([], "no image"),
     (3, "but got a int"),
     ("nowhere.png", "There is no file nowhere.png"),
+    ("", "an empty one"),
 ])
 def test_what_is_no_image_is_refused(images, said):
     with pytest.raises(UsageError, match=said):

@@ -295,7 +295,8 @@ def test_a_trained_model_is_asked_and_taught_without_its_data(tmp_path):
 def test_methods_take_the_settings_of_the_benchmark_that_the_data_are_like(arrays):
     args = parse_args(["--model", "derpp", "--dataset", "arrays", "--data", str(arrays),
                        "--buffer_size", "50"])
-    assert args.alpha == 0.3 and args.conf_sources["alpha"] == "as seq-digits: ours"
+    assert args.alpha == 1.0
+    assert args.conf_sources["alpha"] == "as seq-digits: ours, validation split"
     assert args.conf_sources["n_epochs"] == "arrays"
     large = parse_args(["--model", "npcl", "--dataset", "arrays", "--data", str(arrays),
                         "--buffer_size", "50", "--backbone", "reduced-resnet18"])

@@ -33,10 +33,10 @@ def test_every_listed_argument_exists_and_has_a_reason():
 def test_what_does_not_count_leaves_the_key_alone(tmp_path):
     base = parse_args(ER).conf_key
     for more in (["--notes", "x"], ["--base_path", str(tmp_path)], ["--savecheck", "task"],
-                 ["--device", "cpu"], ["--num_workers", "2"], ["--resume"], ["--lr", "0.1"],
+                 ["--device", "cpu"], ["--num_workers", "2"], ["--resume"], ["--lr", "0.2"],
                  ["--disable_noisy_labels_cache", "1"], ["--uncertainty", "0"]):
         assert parse_args([*ER, *more]).conf_key == base, more
-    for more in (["--lr", "0.2"], ["--eval_epochs", "1"], ["--enable_other_metrics", "1"],
+    for more in (["--lr", "0.1"], ["--eval_epochs", "1"], ["--enable_other_metrics", "1"],
                  ["--uncertainty", "1"], ["--stop_after", "2"], ["--permute_classes", "1"],
                  ["--debug_mode", "1"]):
         assert parse_args([*ER, *more]).conf_key != base, more
@@ -78,7 +78,7 @@ def test_seeds_of_one_experiment_share_everything_but_the_seed():
     assert same_experiment(one, other) and one.conf_key != other.conf_key
     assert set(differences(one, other)) == {"seed", "eval_epochs", "uncertainty"}
     settings = experiment_settings(one)
-    assert settings["lr"] == 0.1 and settings["model"] == "er"
+    assert settings["lr"] == 0.2 and settings["model"] == "er"
     assert not set(settings) & {"seed", "base_path", "notes", "conf_jobnum", "uncertainty"}
 
 

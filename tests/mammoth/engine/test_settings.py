@@ -218,5 +218,5 @@ def test_the_result_keeps_every_resolved_value(tmp_path):
     result = experiment(tmp_path, "--model", "anp", "--dataset", "seq-digits", "--buffer_size", 20,
                         "--debug_mode", 1, "--n_global", 2).run()
     kept = result["args"]
-    assert (kept["gamma"], kept["beta"], kept["latent_size"], kept["lr"]) == (0, 0.01, 32, 0.1)
+    assert (kept["gamma"], kept["beta"], kept["latent_size"], kept["lr"]) == (0, 0.01, 32, 0.2)
     assert kept["minibatch_size"] == 32 and "conf_key" not in kept
