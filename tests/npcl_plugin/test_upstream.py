@@ -304,7 +304,8 @@ def said_accuracies(command):
     done = subprocess.run([PYTHON, *map(str, command)], env=environment, cwd=ROOT,
                           capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
-    rows = re.findall(r"^\s*Raw accuracy values: Class-IL \[([^]]+)\]", done.stdout, re.MULTILINE)
+    rows = re.findall(r"^\s*Raw accuracy values: Class-IL \[([^]]+)\]", done.stdout + done.stderr,
+                      re.MULTILINE)
     return [[float(value) for value in row.split(",")] for row in rows]
 
 
