@@ -67,7 +67,7 @@ def register() -> None:
              Row("no_alpha", "NPCL, α = 0 (ours)", ablation=True),
              Row("no_beta", "NPCL, β = 0 (ours)", ablation=True),
              Row("npcl", first=True), Row("npcl_release", "NPCL, authors' code", first=True),
-             Row("npcl_plus", first=True), after="derpp")
+             Row("npcl_plus", first=True), after="xder_rpc")
     family = (name.replace("_", "-") for name in MODELS)
     estimate.COSTS.update(dict.fromkeys(family, _relative_cost))
 

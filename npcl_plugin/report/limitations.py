@@ -29,7 +29,8 @@ ANSWERS: Bars = {"paper": [5.3, 22.8], "npcl": [1.06, 1.21]}
 def panel(title: str, unit: str, places: list[str], bars: Bars, chance: float | None = None) -> Svg:
     """Bars of some methods at some places, each with its number above it."""
     values = [v for row in bars.values() for v in row if v is not None]
-    plot = Plot((-0.6, len(places) - 0.4), (0, 1.15 * max(values)), unit, title, filled=True,
+    end = len(places) - (0.4 if chance is None else 0.2)  # room for a word
+    plot = Plot((-0.6, end), (0, 1.15 * max(values)), unit, title, filled=True,
                 xticks=list(enumerate(places)),
                 legend=[(name, STYLES.get(name, 3)) for name in bars], height=150)
     half = 0.4 / len(bars)
@@ -40,7 +41,7 @@ def panel(title: str, unit: str, places: list[str], bars: Bars, chance: float | 
                 plot.bar(at, 0.9 * half, value, STYLES.get(name, 3), f"{name}: {value:.3g}")
                 plot.note(at, value + 0.02 * max(values), f"{value:.3g}", "m c")
     if chance is not None:
-        plot.guide((-0.6, chance), (len(places) - 0.4, chance), "chance")
+        plot.guide((-0.6, chance), (end, chance), "chance")
     return plot.svg()
 
 
