@@ -1,4 +1,4 @@
-"""What plugins add: measures, figures, tables, names of variants, benchmarks of speed.
+"""What plugins add: measures, figures, tables, names of variants, benchmarks of speed, pages.
 
 A plugin's module (entry point `mammoth.plugins`) may have a function `add_experiments()`. It is
 called once, before tables or a report are made, and registers what the plugin has to add:
@@ -15,6 +15,7 @@ called once, before tables or a report are made, and registers what the plugin h
     experiments.tables.published.register  figures of a paper to stand beside ours
     experiments.sweeps.estimate.COSTS      how dear a method is beside ER
     experiments.commands.bench.job         benchmarks of speed (decorator)
+    experiments.site.reference.REFERENCE   pages of the docs site's reference
 """
 from engine.plugins import load_plugins, loaded_plugins
 

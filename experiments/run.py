@@ -17,6 +17,7 @@ from experiments.words import counted
 SUMMARY_FORMAT = 1
 SUMMARY_MAKERS: list[str] = []  # commands that make a summary anew; plugins add theirs
 _MEGABYTE = 1 << 20
+MARKS = ("args.json", "metrics.jsonl", "result.json")  # a folder with one of them is a run's
 _LIMITS = {"result.json": 8, "args.json": 1, "summary.json": 32, "metrics.jsonl": 32}
 _MOST_TASKS = 1000
 _LONGEST_NAME = 300

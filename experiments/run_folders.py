@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.errors import UsageError
-from experiments.run import Damaged, LeftOut, Run, command_of, printable, read_run
+from experiments.run import MARKS, Damaged, LeftOut, Run, command_of, printable, read_run
 
-MARKS = ("args.json", "metrics.jsonl", "result.json")
 _MOST_FOLDERS = 200_000
 _DEEPEST = 16
 

@@ -166,9 +166,11 @@ def bench_npcl(options: Namespace) -> list[dict[str, Any]]:
 
 
 def register() -> None:
-    """Make `mammoth-bench npcl` and `mammoth-bench upstream` known."""
-    from experiments.commands.bench import job
+    """Make `mammoth-bench npcl`, `mammoth-bench upstream` and our part of the others known."""
+    from experiments.commands.bench import DEMO_MODELS, STARTUP_MODELS, job
     from npcl_plugin.upstream_bench import bench_upstream
 
     job("npcl")(bench_npcl)
     job("upstream")(bench_upstream)
+    STARTUP_MODELS.append("npcl")
+    DEMO_MODELS.extend(("anp", "npcl", "npcl_plus"))

@@ -173,6 +173,9 @@ def time_side_by_side(dataset: str, names: Sequence[str], options: Namespace,
 
 
 IMPORT_TORCH = ("-c", "import torch")
+# Plugins add their methods: whose start is timed, and whom ./run_all.sh compares.
+STARTUP_MODELS = ["er", "derpp"]
+DEMO_MODELS = ["er", "derpp"]
 
 
 def process_seconds(*words: str) -> tuple[float, float]:
@@ -201,7 +204,7 @@ def bench_startup(options: Namespace) -> dict[str, float]:
                     "help with a model": [str(MAIN), "--model", "er",
                                           "--dataset", "perm-mnist", "--help"],
                     **{f"one step, {model}": [str(MAIN), "--model", model, *step]
-                       for model in ("er", "derpp", "npcl")},
+                       for model in STARTUP_MODELS},
                     "import torch": IMPORT_TORCH}
         seconds: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(options.repeats):
@@ -217,8 +220,12 @@ def bench_startup(options: Namespace) -> dict[str, float]:
 # What it runs must find our packages where this process does.
 _COMPARE = ("import sys; sys.path[:] = {path!r}; from experiments.commands.compare import main; "
             "sys.exit(main())")
-DEMO = ("--models", "er", "derpp", "anp", "npcl", "npcl_plus", "--dataset", "seq-digits",
-        "--buffer_size", "200", "--seeds", "3")
+
+
+def demo() -> list[str]:
+    """What ./run_all.sh gives to `compare`."""
+    return ["--models", *DEMO_MODELS, "--dataset", "seq-digits", "--buffer_size", "200",
+            "--seeds", "3"]
 
 
 @job("demo")
@@ -231,7 +238,7 @@ def bench_demo(options: Namespace) -> dict[str, float]:
 
     alone = [process_seconds(*IMPORT_TORCH)[1] for _ in range(options.repeats)]
     with TemporaryDirectory() as folder:
-        _, whole = process_seconds("-c", _COMPARE.format(path=sys.path), *DEMO, "--jobs", "2",
+        _, whole = process_seconds("-c", _COMPARE.format(path=sys.path), *demo(), "--jobs", "2",
                                    "--no_uncertainty", "--base_path", folder)
         runs, _ = find_runs(Path(folder))
     alone += [process_seconds(*IMPORT_TORCH)[1] for _ in range(options.repeats)]
@@ -255,7 +262,8 @@ def parse_args(argv: Sequence[str] | None = None) -> Namespace:
     parser.add_argument("--repeats", type=int, default=5, help="process starts (startup)")
     parser.add_argument("--images", type=int, default=10000,
                         help="images of an evaluation (jobs of plugins)")
-    parser.add_argument("--run", action="store_true", help="a whole run besides (npcl; minutes)")
+    parser.add_argument("--run", action="store_true",
+                        help="a whole run besides (jobs of plugins; minutes)")
     parser.add_argument("--mammoth", help="an upstream Mammoth checkout (upstream)")
     parser.add_argument("--json", type=Path, help="file to keep the figures in")
     return parser.parse_args(argv)

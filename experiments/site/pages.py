@@ -4,41 +4,17 @@ README.md is the first page, the tutorial's notebook becomes Markdown with its o
 reference names modules, which mkdocstrings reads without importing them.
 """
 import base64
-import json
 import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.bounded import read_json
 from experiments.commands.report import write_records
+from experiments.contributions import load_contributions
+from experiments.site.reference import REFERENCE
 
-# Page -> (title, what stands first, modules).
-REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "mammoth": ("In Python", "What `from mammoth import ...` gives, and what it returns.", (
-        "mammoth", "asking.learner", "asking.answer", "asking.abstaining", "asking.images",
-        "utils.notebooks")),
-    "harness": ("Interfaces of the harness", "What a method, a benchmark, a network or a plugin "
-                "builds on. The names under `utils`, `models`, `datasets` and `backbone` are "
-                "upstream's.", (
-                    "models.utils.continual_model", "datasets.utils.continual_dataset",
-                    "datasets.utils.builtin", "backbone.base", "utils.buffer", "utils.evaluate",
-                    "utils.checkpoints", "asking.explanation", "engine.plugins",
-                    "engine.extensions", "engine.settings", "engine.identity")),
-    "npcl_plugin": ("The plugin", "Shapes are written with the letters that the package's own "
-                    "text explains.", (
-                        "npcl_plugin", "npcl_plugin.models.npcl", "npcl_plugin.terms",
-                        "npcl_plugin.objective", "npcl_plugin.network", "npcl_plugin.latents",
-                        "npcl_plugin.gaussians", "npcl_plugin.inference", "npcl_plugin.context",
-                        "npcl_plugin.distribution_memory", "npcl_plugin.slow_weights",
-                        "npcl_plugin.uncertainty", "npcl_plugin.uncertainty.recorder",
-                        "npcl_plugin.uncertainty.calibration",
-                        "npcl_plugin.uncertainty.novelty", "npcl_plugin.uncertainty.confidence")),
-    "experiments": ("Experiments", "Reading runs, measures, figures, claims and sweeps.", (
-        "experiments.run", "experiments.identity", "experiments.measures",
-        "experiments.contributions", "experiments.report.figure", "experiments.report.claims",
-        "experiments.report.answers", "experiments.sweeps.grid")),
-}
 _ROOT_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md",
                "CHANGELOG.md": "changelog.md"}
 _STYLE = (".md-typeset table:not([class]){display:block;overflow-x:auto;font-size:.62rem}"
@@ -53,11 +29,12 @@ def write_pages(checkout: Path, pages: Path) -> None:
     for source, target in _ROOT_PAGES.items():
         (pages / target).write_text((checkout / source).read_text(encoding="utf-8"),
                                     encoding="utf-8")
-    notebook = json.loads((checkout / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))
+    notebook = read_json(checkout / "docs" / "tutorial.ipynb")
     (pages / "tutorial.md").write_text(notebook_page(notebook, pages / "images"),
                                        encoding="utf-8")
     for page in pages.glob("*.md"):
         page.write_text(relinked(page.read_text(encoding="utf-8")), encoding="utf-8")
+    load_contributions()
     (pages / "api").mkdir()
     for name, (title, words, modules) in REFERENCE.items():
         (pages / "api" / f"{name}.md").write_text(reference_page(title, words, modules),

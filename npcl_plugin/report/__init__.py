@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from experiments import compact, identity, measures, run
+from experiments.site.reference import REFERENCE
 from experiments.sweeps import estimate
 from experiments.tables import published
 from experiments.tables.cost import cost
@@ -15,6 +16,10 @@ from npcl_plugin.uncertainty.definitions import DEFINITIONS
 from npcl_plugin.uncertainty.measures import MEASURES
 
 PAPER = Path(__file__).parent / "paper.json"
+_MODULES = ("", "models.npcl", "terms", "objective", "network", "latents", "gaussians", "inference",
+            "context", "distribution_memory", "slow_weights", "stream", "uncertainty",
+            "uncertainty.recorder", "uncertainty.calibration", "uncertainty.novelty",
+            "uncertainty.confidence")
 _VARIANTS = {
     ("npcl", "joint=1"): "joint_npcl", ("npcl", "joint=1 multitask=1"): "multitask_npcl",
     ("np", "joint=1"): "joint_np", ("anp", "joint=1"): "joint_anp",
@@ -52,6 +57,9 @@ def register() -> None:
     compact.KEPT["confidence"] = ("n_draws", "significance", "true_head")
     published.register(json.loads(PAPER.read_text(encoding="utf-8")),
                        "npcl_plugin/report/paper.json")
+    REFERENCE["npcl_plugin"] = (
+        "The plugin", "Shapes are written with the letters that the package's own text explains.",
+        tuple(f"npcl_plugin.{name}".rstrip(".") for name in _MODULES))
     run.SUMMARY_MAKERS.append("python -m npcl_plugin.uncertainty")
     identity.VARIANTS.update(_VARIANTS)
     identity.OWN_PROTOCOL += ["replay_size", "n_global", "warmup"]

@@ -71,7 +71,7 @@ def test_run_prints_settings_with_sources_and_mammoths_lines(tmp_path):
                     tmp_path, "--verbose", 1)
     assert result_of(done)["seed"] == 3
     line = next(line for line in done.stdout.splitlines() if line.strip().startswith("--lr "))
-    assert line.split() == ["--lr", "0.1", "ours:", "seq-digits"]
+    assert line.split() == ["--lr", "0.1", "ours,", "validation", "split:", "seq-digits"]
     assert "--sched_multistep_lr_gamma 0.1 default" in " ".join(done.stdout.split())
     last = [line for line in done.stdout.splitlines() if line.startswith("Accuracy for 5")][0]
     assert "[Class-IL]:" in last and "[Task-IL]:" in last

@@ -143,4 +143,4 @@ def test_they_remember_classes_that_sgd_forgets(tmp_path, seed):
         *(() if model == "sgd" else ("--buffer_size", 200))).run()["accuracy"]["class-il"]
         for model in ("sgd", "gem", "agem", "agem_r")}
     assert accuracy["sgd"] < 25 and accuracy["gem"] > 80, accuracy
-    assert min(accuracy["agem"], accuracy["agem_r"]) > 35, accuracy
+    assert min(accuracy["agem"], accuracy["agem_r"]) > 30, accuracy

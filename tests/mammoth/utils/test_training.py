@@ -74,7 +74,8 @@ def test_run_folder_holds_arguments_measurements_and_result(tmp_path):
     result = run.run()
     folder = run.folder.path
     kept = json.loads((folder / "args.json").read_text())
-    assert kept["args"]["notes"] == "a <b>" and kept["sources"]["lr"] == "ours: seq-digits"
+    assert kept["args"]["notes"] == "a <b>"
+    assert kept["sources"]["lr"] == "ours, validation split: seq-digits"
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["event"] for line in lines] == ["epoch", "epoch", "task"] * 5
     assert json.loads((folder / "result.json").read_text()) == json.loads(json.dumps(result))
