@@ -25,8 +25,8 @@ def main(words: list[str]) -> int:
             return _doctor(rest[1:])
         elif rest[0] in ("link", "unlink"):
             do = link if rest[0] == "link" else unlink
-            for path in do(find_checkout(_only_word(rest[1:]))):
-                print(f"{rest[0]}ed {path}")
+            print("\n".join(f"{rest[0]}ed {path}"
+                            for path in do(find_checkout(_only_word(rest[1:])))))
         else:
             checkout = find_checkout(_taken(rest, "--mammoth"))
             launch(checkout, rest)

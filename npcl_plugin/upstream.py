@@ -60,17 +60,21 @@ def published_flags(words: Sequence[str]) -> list[str]:
 
 
 def launch(checkout: Path, words: Sequence[str]) -> None:
-    """Run the checkout's main.py with our models registered; nothing in it is touched."""
+    """Run the checkout's main.py with our models registered; nothing in it is touched.
+
+    Raises:
+        LinkError: a package is missing that the checkout imports.
+    """
     sys.path[:] = [str(checkout), *(p for p in sys.path if p not in ("", str(checkout))),
                    str(HERE.parent)]
     try:
         offer(MODELS, BACKBONES)
+        sys.argv = [str(checkout / "main.py"), *words, *published_flags(words)]
+        runpy.run_path(sys.argv[0], run_name="__main__")
     except ModuleNotFoundError as error:
         raise LinkError(f"{checkout} needs the package `{error.name}`, which is not installed; "
                         f"`python -m npcl_plugin doctor {checkout}` lists all that is "
                         "missing.") from error
-    sys.argv = [str(checkout / "main.py"), *words, *published_flags(words)]
-    runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def link(checkout: Path) -> list[Path]:
