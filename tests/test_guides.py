@@ -28,6 +28,15 @@ def commands(page):
     return [line for block in blocks(page, "sh") for line in block.splitlines() if line.strip()]
 
 
+def typed_runs():
+    """Runs that any page of the docs spells out, also in passing; not those with a gap to fill."""
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        text = re.sub(r"\\\n\s*", " ", page.read_text(encoding="utf-8"))
+        for words in re.findall(r"^ *python mammoth/main\.py (.+)$", text, re.MULTILINE):
+            if not re.search(r"\b[A-Z]{3,}\b", words):
+                yield pytest.param(words, id=f"{page.stem} {words}")
+
+
 def example(name):
     spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
@@ -102,6 +111,12 @@ def shortened(name, data, args):
     from utils.notebooks import load_runner
 
     return load_runner(name, data, {**args, "n_epochs": 1, "n_global": 4, "stop_after": 3})
+
+
+@pytest.mark.parametrize("words", typed_runs())
+def test_runs_that_the_docs_spell_out_are_accepted(words, tmp_path):
+    args = parse_args([*shlex.split(words), "--base_path", str(tmp_path)])  # or it raises
+    assert f"--dataset {args.dataset}" in words and args.conf_key
 
 
 @pytest.mark.parametrize("command", commands("asking.md") + commands("own-data.md"))
