@@ -184,11 +184,16 @@ class NPCL(ContinualModel):
             self.opt.zero_grad()
             loss.backward()
             cap_gradients(self.net.process_parameters, self.args.grad_cap)
-            scaled_step(self.opt, self.warm_up.factor(self.steps, self.task_iteration))
+            scaled_step(self.opt, self.rate_factor())
             self.steps += 1
             if self.net.slow is not None:
                 self.net.slow.follow(self.net)
         return values
+
+    def rate_factor(self) -> float:
+        """Of the learning rate: it rises at the beginning, and falls from task to task."""
+        rise: float = self.warm_up.factor(self.steps, self.task_iteration)
+        return rise * float(self.current_task + 1) ** -self.args.rate_decay
 
     @torch.no_grad()
     def end_task(self, dataset: Any) -> None:
