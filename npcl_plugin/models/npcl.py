@@ -229,14 +229,16 @@ class NPCL(ContinualModel):
     def measure(self, batches: list[Context], replay: Context | None,
                 averages: RunningAverages) -> None:
         """Add the distributions of some batches, each a set with replay, to the averages."""
-        parts, sets = list(batches), list(range(len(batches)))
+        parts, numbers = list(batches), np.arange(len(batches))
+        sets = numbers.repeat([len(batch.labels) for batch in batches])
         if replay is not None:
-            for number in range(len(batches)):
-                rows = torch.randperm(len(replay.labels))[:self.args.minibatch_size]
-                parts.append(Context(*(part[rows.to(part.device)] for part in replay)))
-                sets.append(number)
+            count = min(self.args.minibatch_size, len(replay.labels))
+            rows = torch.cat([torch.randperm(len(replay.labels))[:count] for _ in batches])
+            rows = rows.to(replay.labels.device)
+            parts.append(Context(*(part.index_select(0, rows) for part in replay)))
+            sets = np.concatenate((sets, numbers.repeat(count)))
         x, labels, tasks = (torch.cat(values) for values in zip(*parts, strict=True))
-        blocks = Blocks.of_sets(np.repeat(sets, [len(part.labels) for part in parts]))
+        blocks = Blocks.of_sets(sets)
         encoding = self.net.encode(x, labels, tasks, blocks).only(averages.wanted)
         z_global = self.net.latent.draw_global(
             encoding, Draws(self.args.n_global, self.args.n_task))
