@@ -137,6 +137,9 @@ def _add_extensions(parser: Any) -> None:
     _required(parser)("--slow_decay", type=number(float, least=0, below=1),
                       help="ours: decay of the slow weights, the network's exponential average, "
                            "which answer; 0: none")
+    _required(parser)("--rate_decay", type=WEIGHT,
+                      help="ours: the learning rate of the t-th task is divided by t ** this, for "
+                           "the more tasks the weights hold, the less they should move; 0: never")
     _required(parser)("--stream_prior", type=WEIGHT,
                       help="ours: classes compete for a sample of the stream with prior odds "
                            "n ** this, n its samples in context and buffer; 0: as equals")

@@ -83,13 +83,19 @@ def step_ratios(dataset: str, options: Namespace, repeats: int, models: list[str
 
 
 def evaluation_ratio(dataset: str, options: Namespace, repeats: int, *, buffer: int = 200,
-                     tasks: int = 5) -> float:
-    """Evaluation of `--images` images by NPCL, context included, ÷ by ER."""
+                     tasks: int = 5, after_pass: bool = False) -> float:
+    """Evaluation of `--images` images by NPCL, context included, ÷ by ER.
+
+    Args:
+        after_pass: the pass at the end of the task was just there, as in a run.
+    """
     import torch
 
     methods, (images, _, _) = family(dataset, options, ["npcl"], buffer=buffer, tasks=tasks)
     er, npcl = methods["er"].eval(), methods["npcl"].eval()
     with torch.no_grad():
+        if after_pass:
+            npcl.predictor.context()
         start = time.process_time()
         npcl.predictor.prepared()
         context = time.process_time() - start
@@ -144,8 +150,10 @@ def measured(options: Namespace) -> Iterator[Row]:
     yield Row("training step, ResNet-18, N = 50, npcl",
               step_ratios(RESNET, options, few, ["npcl"])["npcl"], 1.1)
     for buffer, budget in ((200, 1.1), (2000, 1.2)):
-        yield Row(f"evaluation, ResNet-18, buffer {buffer}",
-                  evaluation_ratio(RESNET, options, few, buffer=buffer), budget)
+        for after_pass in (False, True):
+            yield Row(f"evaluation, ResNet-18, buffer {buffer}{', after a task' * after_pass}",
+                      evaluation_ratio(RESNET, options, few, buffer=buffer,
+                                       after_pass=after_pass), budget)
     if options.run:
         yield Row("a whole run, MLP, npcl", run_ratio(options), 3.5)
 

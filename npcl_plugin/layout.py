@@ -159,9 +159,10 @@ class InPlace:
     @classmethod
     def of(cls, owner: np.ndarray, n_groups: int, like: torch.Tensor) -> "InPlace":
         """Rows with the same owner (R,) meet; groups are equal parts of R."""
-        if n_groups == 1 and (owner == owner[0]).all():
-            return cls(1, None)
-        owners = torch.from_numpy(owner).to(like).view(n_groups, -1)
+        grouped = owner.reshape(n_groups, -1)
+        if (grouped == grouped[:, :1]).all():  # everybody in a group meets
+            return cls(n_groups, None)
+        owners = torch.from_numpy(grouped).to(like)
         return cls(n_groups, apart(owners, owners))
 
     def arrange(self, rows: torch.Tensor) -> torch.Tensor:

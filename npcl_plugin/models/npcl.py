@@ -191,11 +191,16 @@ class NPCL(ContinualModel):
             cap_gradients(self.net.process_parameters, self.args.grad_cap)
             if self.class_means is not None:
                 self.class_means.shape_step(self.net.decoder.from_x.weight)
-            scaled_step(self.opt, self.warm_up.factor(self.steps, self.task_iteration))
+            scaled_step(self.opt, self.rate_factor())
             self.steps += 1
             if self.net.slow is not None:
                 self.net.slow.follow(self.net)
         return values
+
+    def rate_factor(self) -> float:
+        """Of the learning rate: it rises at the beginning, and falls from task to task."""
+        rise: float = self.warm_up.factor(self.steps, self.task_iteration)
+        return rise * float(self.current_task + 1) ** -self.args.rate_decay
 
     @torch.no_grad()
     def end_task(self, dataset: Any) -> None:
@@ -231,14 +236,16 @@ class NPCL(ContinualModel):
     def measure(self, batches: list[Context], replay: Context | None,
                 averages: RunningAverages) -> None:
         """Add the distributions of some batches, each a set with replay, to the averages."""
-        parts, sets = list(batches), list(range(len(batches)))
+        parts, numbers = list(batches), np.arange(len(batches))
+        sets = numbers.repeat([len(batch.labels) for batch in batches])
         if replay is not None:
-            for number in range(len(batches)):
-                rows = torch.randperm(len(replay.labels))[:self.args.minibatch_size]
-                parts.append(Context(*(part[rows.to(part.device)] for part in replay)))
-                sets.append(number)
+            count = min(self.args.minibatch_size, len(replay.labels))
+            rows = torch.cat([torch.randperm(len(replay.labels))[:count] for _ in batches])
+            rows = rows.to(replay.labels.device)
+            parts.append(Context(*(part.index_select(0, rows) for part in replay)))
+            sets = np.concatenate((sets, numbers.repeat(count)))
         x, labels, tasks = (torch.cat(values) for values in zip(*parts, strict=True))
-        blocks = Blocks.of_sets(np.repeat(sets, [len(part.labels) for part in parts]))
+        blocks = Blocks.of_sets(sets)
         encoding = self.net.encode(x, labels, tasks, blocks).only(averages.wanted)
         z_global = self.net.latent.draw_global(
             encoding, Draws(self.args.n_global, self.args.n_task))

@@ -138,6 +138,26 @@ def test_a_training_step_drops_the_cache(tmp_path):
     assert model.predictor._prepared is not kept
 
 
+@pytest.mark.parametrize("more", [(), ("--slow_decay", 0.9)])
+def test_an_evaluation_takes_the_buffer_s_features_from_the_pass_before_it(tmp_path, more):
+    run = build(tmp_path, "npcl", "seq-digits", 50, *more)
+    model, images = learn_briefly(run), torch.rand(4, 1, 8, 8)
+    backbone, seen = model.predictor.net.backbone, []
+    backbone.register_forward_hook(lambda _, x, __: seen.append(len(x[0])))
+    with torch.no_grad():
+        first = model(images)
+        assert seen == [4]  # only what is asked: `end_task` saw the buffer
+        model.predictor.forget()
+        assert torch.equal(model(images), first) and sum(seen) == 4 + 4 + len(model.buffer)
+        next(backbone.parameters()).add_(0.1)
+        del seen[:]
+        assert not torch.equal(model(images), first) and sum(seen) == 4 + len(model.buffer)
+        model.buffer.examples[0] += 1
+        del seen[:]
+        model(images)
+        assert sum(seen) == 4 + len(model.buffer)
+
+
 def test_inference_leaves_the_global_generators_alone(tmp_path):
     import numpy as np
     run = build(tmp_path)

@@ -172,11 +172,12 @@ def test_memory_after_a_task_is_the_average_of_the_batches():
     assert net.memory.recorded.tolist() == [False, True, False]
 
 
-def test_batches_that_are_encoded_together_do_not_see_each_other():
+@pytest.mark.parametrize("sizes", [(12, 9, 15), (12, 12, 12)])
+def test_batches_that_are_encoded_together_do_not_see_each_other(sizes):
     net = network()
-    batches = [samples(rows=rows, seed=rows)[:3] for rows in (12, 9, 15)]
+    batches = [samples(rows=rows, seed=seed)[:3] for seed, rows in enumerate(sizes)]
     together = net.encode(*(torch.cat(values) for values in zip(*batches, strict=True)),
-                          Blocks.of_sets(np.repeat([0, 1, 2], (12, 9, 15))))
+                          Blocks.of_sets(np.repeat([0, 1, 2], sizes)))
     assert together.cells.sets.unique().tolist() == [0, 1, 2]
     for number, batch in enumerate(batches):
         alone = net.encode(*batch)

@@ -110,6 +110,19 @@ def test_slow_weights_are_no_parameters(tmp_path):
     assert slow.model.opt.param_groups[0]["params"] == list(slow.model.get_parameters())
 
 
+def test_the_learning_rate_falls_from_task_to_task(tmp_path, monkeypatch):
+    run = build(tmp_path, "--rate_decay", 0.5, "--warmup", 0)
+    kind, rates = type(run.model.opt), []
+    step = kind.step
+    monkeypatch.setattr(kind, "step", lambda optimiser: (
+        rates.append(optimiser.param_groups[0]["lr"]), step(optimiser))[1])
+    for _ in range(3):
+        learn(run, steps=1)
+    lr = run.model.args.lr
+    assert rates == pytest.approx([lr, lr / 2 ** 0.5, lr / 3 ** 0.5])
+    assert run.model.opt.param_groups[0]["lr"] == lr  # a scheduler never sees the difference
+
+
 def test_classes_compete_for_the_stream_by_their_samples(tmp_path):
     run = build(tmp_path, "--stream_prior", 2, "--context_per_class", 20)
     model, tasks = learn(run), torch.zeros(3, dtype=torch.long)
