@@ -200,7 +200,7 @@ class NPCL(ContinualModel):
     def rate_factor(self) -> float:
         """Of the learning rate: it rises at the beginning, and falls from task to task."""
         rise: float = self.warm_up.factor(self.steps, self.task_iteration)
-        return rise * float(self.current_task + 1) ** -self.args.rate_decay
+        return float(rise * (self.current_task + 1) ** -self.args.rate_decay)
 
     @torch.no_grad()
     def end_task(self, dataset: Any) -> None:
