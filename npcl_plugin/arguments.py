@@ -102,8 +102,9 @@ def _add_network(parser: Any) -> None:
              "release = the authors' code: perceptrons that end in LayerNorm and ReLU, two "
              "attention blocks O + ReLU(W O) each, dropout on queries and keys, no self-attention "
              "of the context, unbounded deviations exp(.) + 0.01")
-    add("--attention_heads", type=SIZE, help="heads of each attention; divides |o| (the paper is "
-                                            "silent; 4 class-IL, 2 domain-IL)")
+    add("--attention_heads", type=COUNT,
+        help="heads of each attention; divides |o| (the paper is silent; 4 class-IL, 2 domain-IL); "
+             "0: the context's mean instead, as in np")
 
 
 def _add_sampling(parser: Any) -> None:
@@ -146,6 +147,10 @@ def _add_extensions(parser: Any) -> None:
                       help="ours, on frozen features (--features): class means of the whole stream "
                            "are context, and this many samples per step are moved onto the means "
                            "of past classes; 0: none")
+    _required(parser)("--stream_shrinkage", type=number(float, above=0, most=1),
+                      help="ours, with --stream_context: steps of the decoder follow the inverse "
+                           "scatter of the stream's features, with this weight of the identity; "
+                           "1: plain steps")
     parser.add_argument(
         "--extension_draws", type=SIZE, default=4,
         help="ours: draws used by --task_marginal and --head_contrast")

@@ -6,6 +6,11 @@ context beside the buffer's samples. And a sample of the stream that is moved fr
 mean to another's is one of that class, as far as classes differ in their means alone (which linear
 discriminant analysis takes for granted too; FeTrIL, Petit et al. 2023, moves samples likewise):
 past classes are rehearsed without any sample of theirs.
+
+Features differ in scale and go together, so plain gradient steps learn the rare directions last.
+With `--stream_shrinkage` below 1 the scatter of the samples around their means is kept too (F x F,
+what linear discriminant analysis keeps), and its inverse shapes the steps of the layer that reads
+the features.
 """
 from argparse import Namespace
 from collections.abc import Callable
@@ -25,6 +30,9 @@ def refuse_where_features_drift(args: Namespace) -> None:
     if not getattr(args, "features", None):
         raise usage_error("--stream_context keeps class means, which are worth keeping of frozen "
                           "features only; give --features or leave it out.")
+    if args.stream_shrinkage < 1 and args.backbone != "identity":
+        raise usage_error("--stream_shrinkage below 1 shapes the steps of a layer on the features "
+                          f"themselves, which --backbone {args.backbone} has not; give 1.")
 
 
 class ClassMeans(nn.Module):
@@ -33,15 +41,20 @@ class ClassMeans(nn.Module):
     Args:
         n_classes: C.
         size: numbers of a sample, F.
+        shrinkage: weight of the identity in the scatter that shapes steps; 1: none is kept.
     """
 
     sums: torch.Tensor  # (C, F)
+    products: torch.Tensor  # (F, F) sum of x x^T; (0, 0) where no scatter is kept
     counts: torch.Tensor  # (C,)
     tasks: torch.Tensor  # (C,) the task that showed the class
 
-    def __init__(self, n_classes: int, size: int) -> None:
+    def __init__(self, n_classes: int, size: int, shrinkage: float = 1.0) -> None:
         super().__init__()
+        self.shrinkage, kept = shrinkage, size if shrinkage < 1 else 0
+        self._shape: tuple[int, torch.Tensor] | None = None
         self.register_buffer("sums", torch.zeros(n_classes, size, dtype=torch.float64))
+        self.register_buffer("products", torch.zeros(kept, kept, dtype=torch.float64))
         self.register_buffer("counts", torch.zeros(n_classes, dtype=torch.long))
         self.register_buffer("tasks", torch.zeros(n_classes, dtype=torch.long))
 
@@ -54,14 +67,40 @@ class ClassMeans(nn.Module):
         for rows in torch.arange(len(data.targets)).split(_ROWS_AT_A_TIME):
             x, labels = data.fetch(rows)[:2]
             known = labels >= 0
-            labels = labels[known].to(self.counts.device)
-            self.sums.index_add_(0, labels, x[known].flatten(1).to(self.sums))
+            labels, x = labels[known].to(self.counts.device), x[known].flatten(1).to(self.sums)
+            self.sums.index_add_(0, labels, x)
+            if len(self.products):
+                self.products.addmm_(x.T, x)
             self.counts += labels.bincount(minlength=len(self.counts))
             self.tasks[labels] = task_of(labels)
 
     def numbers(self) -> int:
-        """How many numbers are stored: a mean, a count and a task for each class."""
-        return self.sums.numel() + self.counts.numel() + self.tasks.numel()
+        """How many numbers are stored: a class's mean, count and task, and the scatter."""
+        return sum(part.numel() for part in self.buffers())
+
+    def scatter(self) -> torch.Tensor:
+        """(F, F): mean of (x - class mean)(x - class mean)^T over all samples."""
+        means = self.sums / self.counts.clamp(min=1).unsqueeze(1)
+        return (self.products - self.sums.T @ means) / self.counts.sum()
+
+    def step_shape(self) -> torch.Tensor:
+        """(F, F), the inverse of (1 - s) scatter / v + s I: v the mean variance, s the shrinkage.
+
+        Gradients times this are longest where samples of a class differ least.
+        """
+        if self._shape is None or self._shape[0] != self.products._version:
+            scatter = self.scatter()
+            mixed = (1 - self.shrinkage) * scatter / scatter.diagonal().mean()
+            mixed.diagonal().add_(self.shrinkage)
+            inverse = torch.cholesky_inverse(torch.linalg.cholesky(mixed)).float()
+            self._shape = self.products._version, inverse
+        return self._shape[1]
+
+    @torch.no_grad()
+    def shape_step(self, weight: nn.Parameter) -> None:
+        """Turn the gradient of weights (n, F) on the features into the step's direction."""
+        if len(self.products) and weight.grad is not None:
+            weight.grad = weight.grad @ self.step_shape()
 
     def of(self, labels: torch.Tensor) -> torch.Tensor:
         """Means (n, F) of classes (n,)."""

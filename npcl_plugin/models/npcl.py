@@ -65,18 +65,22 @@ class NPCL(ContinualModel):
                  dataset: Any = None) -> None:
         if not resolves_settings():
             complete(args, self.NAME, dataset)
-        check_arguments(args)
+        check_arguments(args, self.HAS_TASK)
         ends = class_ends(dataset, args) if args.multitask else None
         n_heads = 1 if not self.HAS_TASK else len(ends) if ends else dataset.N_TASKS
         net = backbone if isinstance(backbone, NPNetwork) else NPNetwork(backbone)
         net.configure(Plan(
             n_tasks=n_heads, n_classes=dataset.N_CLASSES, latent_size=args.latent_size,
             depth=args.np_depth, norm=bool(args.np_norm), n_attention_heads=args.attention_heads,
-            has_global=self.HAS_GLOBAL, has_task=self.HAS_TASK, attention=self.ATTENTION,
+            has_global=self.HAS_GLOBAL, has_task=self.HAS_TASK,
+            attention=self.ATTENTION and args.attention_heads > 0,
             residual_decoder=bool(args.residual_decoder), decoder_depth=args.decoder_depth,
             decoder_width=args.decoder_width, encoders=args.encoders,
             global_draws=args.global_draws,
             n_anchors=dataset.N_TASKS if args.gr_against == "all" else 1))
+        if args.stream_context:
+            # Random weights would stay wherever samples hardly differ.
+            torch.nn.init.zeros_(net.decoder.from_x.weight)
         if args.slow_decay:
             net.average(args.slow_decay)
         super().__init__(net, loss, args, transform, dataset)
@@ -89,7 +93,8 @@ class NPCL(ContinualModel):
         self.class_means: ClassMeans | None = None
         if args.stream_context:
             refuse_where_features_drift(args)
-            self.class_means = ClassMeans(dataset.N_CLASSES, dataset.SIZE[0])
+            self.class_means = ClassMeans(dataset.N_CLASSES, dataset.SIZE[0],
+                                          args.stream_shrinkage)
         self.predictor = Predictor(
             net.answering, lambda: self.buffer, self.normalise, mode=args.head_inference,
             draws=Draws(args.n_global_eval, args.n_task), seed=int(args.seed or 0),
@@ -184,6 +189,8 @@ class NPCL(ContinualModel):
             self.opt.zero_grad()
             loss.backward()
             cap_gradients(self.net.process_parameters, self.args.grad_cap)
+            if self.class_means is not None:
+                self.class_means.shape_step(self.net.decoder.from_x.weight)
             scaled_step(self.opt, self.rate_factor())
             self.steps += 1
             if self.net.slow is not None:
@@ -193,7 +200,7 @@ class NPCL(ContinualModel):
     def rate_factor(self) -> float:
         """Of the learning rate: it rises at the beginning, and falls from task to task."""
         rise: float = self.warm_up.factor(self.steps, self.task_iteration)
-        return rise * float(self.current_task + 1) ** -self.args.rate_decay
+        return float(rise * (self.current_task + 1) ** -self.args.rate_decay)
 
     @torch.no_grad()
     def end_task(self, dataset: Any) -> None:
@@ -300,9 +307,12 @@ class NPCL(ContinualModel):
         return found
 
 
-def check_arguments(args: Any) -> None:
+def check_arguments(args: Any, has_task: bool) -> None:
     """Refuse what does not fit together, in one sentence."""
-    if args.latent_size % args.attention_heads:
+    if not args.attention_heads and has_task:
+        raise usage_error("--attention_heads 0 takes means for attention, but task latents are "
+                          "made by theirs; give 1 at least.")
+    if args.attention_heads and args.latent_size % args.attention_heads:
         raise usage_error(f"Expected --attention_heads to divide --latent_size, but got "
                           f"{args.attention_heads} and {args.latent_size}.")
     if args.encoders == "release" and args.np_depth < 2:

@@ -41,7 +41,8 @@ DEFINITIONS = {
                       "feature value, mean of each block.",
     "parameters": "Trainable parameters.",
     "storage": "Numbers stored besides images and labels; NP family: 2 |o| a task, 2 |o| globally, "
-               "one task label a buffer row, with --stream_context a class's mean, count and task; "
+               "one task label a buffer row, with --stream_context a class's mean, count and task, "
+               "with --stream_shrinkage the scatter; "
                "DER: a logit a class and row.",
     "seconds": "CPU seconds for that many images, the context's encoding included.",
     "context": "With an evenly drawn part of the buffer as context at test time.",

@@ -84,6 +84,37 @@ def test_odds_are_those_of_a_class_in_the_step(means):
     assert not found.log_odds(tasks, 0).any()
 
 
+def test_the_scatter_is_that_of_all_samples_around_their_means(means):
+    _, x, labels = means
+    known = labels >= 0
+    x, labels = x[known].double(), labels[known]
+    found = ClassMeans(6, 3, shrinkage=0.25)
+    for part in torch.randperm(len(labels)).split(7):
+        found.add(Samples(x[part], labels[part]), task_of(0))
+    around = x - torch.stack([x[labels == c].mean(0) for c in range(4)])[labels]
+    scatter = around.T @ around / len(x)
+    torch.testing.assert_close(found.scatter(), scatter)
+    assert found.numbers() == 6 * (3 + 1 + 1) + 9
+    weight = torch.nn.Parameter(torch.zeros(6, 3))
+    weight.grad = gradient = torch.randn(6, 3)
+    found.shape_step(weight)
+    mixed = 0.75 * scatter / scatter.trace() * 3 + 0.25 * torch.eye(3)
+    torch.testing.assert_close((weight.grad.double() @ mixed).float(), gradient)
+
+
+def test_the_shape_of_steps_follows_later_tasks_and_is_none_without_a_scatter(means):
+    plain, x, labels = means
+    found, weight = ClassMeans(6, 3, shrinkage=0.25), torch.nn.Parameter(torch.zeros(6, 3))
+    found.add(Samples(x[:20], labels[:20]), task_of(0))
+    before = found.step_shape()
+    assert found.step_shape() is before
+    found.add(Samples(5 * x[20:], labels[20:]), task_of(1))
+    assert not torch.allclose(found.step_shape(), before)
+    weight.grad = gradient = torch.randn(6, 3)
+    plain.shape_step(weight)
+    assert weight.grad is gradient
+
+
 @pytest.fixture
 def file(tmp_path):
     rng = np.random.default_rng(1)
@@ -104,6 +135,24 @@ def test_it_remembers_what_four_samples_do_not(tmp_path, file, model):
                                   "--stream_prior", 1).run()["accuracy"]["class-il"]
                 for count in (0, 32)}
     assert accuracy[32] > accuracy[0] + 10
+
+
+def test_shaped_steps_learn_what_plain_ones_do_not_reach(tmp_path):
+    """Classes differ where samples hardly do, beside directions in which all differ a lot."""
+    rng, scales = np.random.default_rng(2), np.r_[np.full(6, 8.0), np.full(6, 0.3)]
+    centres, arrays = rng.normal(size=(8, 12)) * 0.6, {}
+    for split, count in (("train", 60), ("test", 20)):
+        labels = np.repeat(np.arange(8), count)
+        arrays[f"{split}_y"] = labels
+        arrays[f"{split}_x"] = (centres[labels] + scales * rng.normal(size=(len(labels), 12))
+                                ).astype(np.float32)
+    np.savez(tmp_path / "g.npz", **arrays)
+    accuracy = {share: experiment(
+        tmp_path, "--model", "npcl_plus", "--dataset", "features", "--features",
+        tmp_path / "g.npz", "--classes_per_task", 2, "--buffer_size", 4, "--n_epochs", 3,
+        "--disable_log", 1, "--stream_shrinkage", share).run()["accuracy"]["class-il"]
+        for share in (0.1, 1)}
+    assert accuracy[0.1] > accuracy[1] + 10
 
 
 def test_answers_follow_the_means_and_the_storage_counts_them(tmp_path, file):
@@ -133,3 +182,16 @@ def test_it_is_refused_where_features_change(tmp_path):
     done = run_main("--model", "anp", "--dataset", "seq-digits", "--buffer_size", 40,
                     "--stream_context", 8, cwd=tmp_path)
     assert done.returncode == 2 and "of frozen features only" in done.stderr
+
+
+def test_a_scatter_is_refused_where_the_layer_sees_something_else(tmp_path, file):
+    done = run_main("--model", "anp", *file, "--stream_context", 8, "--stream_shrinkage", 0.5,
+                    "--backbone", "mlp", cwd=tmp_path)
+    assert done.returncode == 2 and "--backbone mlp has not" in done.stderr
+
+
+def test_means_take_the_place_of_attention_but_not_of_the_tasks_own(tmp_path, file):
+    run = experiment(tmp_path, "--model", "anp", *file, "--attention_heads", 0, "--debug_mode", 1)
+    assert not run.model.net.plan.attention and run.run()["accuracy"]
+    done = run_main("--model", "npcl", *file, "--attention_heads", 0, cwd=tmp_path)
+    assert done.returncode == 2 and "task latents" in done.stderr

@@ -1,5 +1,6 @@
 """Tiny-ImageNet from the official folder or zip, made small."""
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,3 +103,18 @@ def test_nothing_there_names_both_forms(tmp_path):
     base_path(str(tmp_path))
     with pytest.raises(UsageError, match="official folder tiny-imagenet-200 or its zip"):
         tiny_imagenet.load_tiny_imagenet(True)
+
+
+@pytest.mark.real_data
+def test_classes_are_numbered_as_upstream_numbers_them(real_data):
+    """Upstream names its classes 0, 1, ..., 198, 199 so; words.txt names those of wnids.txt."""
+    folder = Path(real_data, "tiny-imagenet-200")
+    if not folder.is_dir():
+        pytest.skip("there is no tiny-imagenet-200 among the real datasets")
+    words = dict(line.split("\t") for line in (folder / "words.txt").read_text().splitlines())
+    names = [words[wnid].lower() for wnid in (folder / "wnids.txt").read_text().split()]
+    assert len(names) == 200
+    for number, name in {0: "egyptian cat", 1: "reel", 2: "volleyball", 19: "organ", 20: "oboe",
+                         100: "slug", 101: "hog", 198: "cauliflower", 199: "african elephant"
+                         }.items():
+        assert name in names[number]
