@@ -13,11 +13,14 @@ from torch.nn import functional as F
 
 from npcl_plugin.context import Context
 from npcl_plugin.contract import evaluation_mode
+from npcl_plugin.input_memory import InputMemory
 from npcl_plugin.logits import SMALLEST_SUM
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws
 from npcl_plugin.stream import ClassMeans
 
+# Features of a context of so many samples have half a say in the score of novelty.
+_FEW_SAMPLES = 20
 HeadInference = Literal["entropy", "mixture", "naive", "variance", "energy", "max_prob"]
 
 
@@ -32,7 +35,7 @@ class Prediction:
             heads answer, the one of least entropy.
         draws: (S, B, C) probabilities of that head, draw by draw.
         probs: (B, C) the answer.
-        distance: (B,) from everything in the context, 0 to 1; see `distance`. None without one.
+        distance: (B,) from everything known, 0 to 1; see `Predictor.novelty`. None if nothing is.
     """
 
     logits: torch.Tensor
@@ -173,6 +176,7 @@ class Predictor:
         seed: of the draws.
         context_size: rows of the buffer to use, all by default.
         class_means: what is kept of the whole stream, as more context (`--stream_context`).
+        input_memory: what inputs look like (`--input_memory`).
     """
 
     batch_size = 64  # larger ones leave the caches: ResNet-18 takes half as long again at 256
@@ -180,10 +184,12 @@ class Predictor:
     def __init__(self, net: NPNetwork, find_buffer: Callable[[], Any],
                  normalise: Callable[[torch.Tensor], torch.Tensor], *, draws: Draws,
                  mode: HeadInference, seed: int, context_size: int | None = None,
-                 class_means: ClassMeans | None = None) -> None:
+                 class_means: ClassMeans | None = None,
+                 input_memory: InputMemory | None = None) -> None:
         self.net, self.find_buffer, self.normalise = net, find_buffer, normalise
         self.draws, self.mode, self.seed = draws, mode, seed
         self.context_size, self.class_means = context_size, class_means
+        self.input_memory = input_memory
         self._tensors: list[torch.Tensor] = []  # of the network; listing them takes long
         self._key: tuple[Any, ...] | None = None
         self._prepared: Prepared | None = None
@@ -284,4 +290,19 @@ class Predictor:
             ready = self.prepared(draws)
             x = self.net.features(images)  # (B, F)
             said = answer(self.net.decode(x, ready.represent(x), ready.z), self.mode, heads)
-            return said if ready.seen is None else replace(said, distance=distance(x, ready.seen))
+            return replace(said, distance=self.novelty(images, x, ready))
+
+    def novelty(self, images: torch.Tensor, x: torch.Tensor, ready: Prepared) \
+            -> torch.Tensor | None:
+        """How unlike everything known images (B, ...) with features (B, F) are, (B,) from 0 to 1.
+
+        The unlikeness of the inputs times the distance of the features to those of the context's
+        m samples, to the power of m / (m + 20): a few samples say little. A model may have one,
+        both or, if it knows nothing yet, none of the two.
+        """
+        of_features = None if ready.seen is None else distance(x, ready.seen)
+        of_inputs = None if self.input_memory is None else self.input_memory.unlikeness(images)
+        if of_features is None or of_inputs is None:
+            return of_inputs if of_features is None else of_features
+        count = 0 if ready.seen is None else len(ready.seen)
+        return of_inputs * of_features ** (count / (count + _FEW_SAMPLES))

@@ -30,6 +30,7 @@ from npcl_plugin.contract import (
 )
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.inference import Prediction, Predictor
+from npcl_plugin.input_memory import InputMemory, groups_of
 from npcl_plugin.layout import Blocks
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws, Plan
@@ -95,10 +96,12 @@ class NPCL(ContinualModel):
             refuse_where_features_drift(args)
             self.class_means = ClassMeans(dataset.N_CLASSES, dataset.SIZE[0],
                                           args.stream_shrinkage)
+        self.input_memory = InputMemory(groups_of(dataset)) if args.input_memory else None
         self.predictor = Predictor(
             net.answering, lambda: self.buffer, self.normalise, mode=args.head_inference,
             draws=Draws(args.n_global_eval, args.n_task), seed=int(args.seed or 0),
-            context_size=args.eval_context, class_means=self.class_means)
+            context_size=args.eval_context, class_means=self.class_means,
+            input_memory=self.input_memory)
         self.recording: Any = None
         if not resolves_settings():
             from npcl_plugin.uncertainty.upstream import recording_for
@@ -140,6 +143,9 @@ class NPCL(ContinualModel):
             n_misdirected=int(self.net.n_heads) if args.noisy_context else 0)
         step = Step(self.net, args, targets, out, self.current_task)
         values = self.descend(*self.objective(step))
+        if self.input_memory is not None:
+            self.input_memory.add(inputs, torch.full_like(labels, self.current_task)
+                                  if self.dataset.SETTING == "domain-il" else labels)
         stored = {"logits": step.mean_logits[:len(labels)].detach()} if args.dark_replay else {}
         self.buffer.add_data(examples=not_aug_inputs, labels=labels,
                              task_labels=targets.tasks[:len(labels)], **stored)

@@ -48,8 +48,9 @@ def storage(model: Any, rows: int, n_classes: int) -> dict[str, float | None]:
         own = rows * numbers_per_row(getattr(model, "buffer", None))
     if is_np(model):
         own += model.net.memory.numbers()
-        if (means := getattr(model, "class_means", None)) is not None:
-            own += means.numbers()
+        for name in ("class_means", "input_memory"):
+            if (kept := getattr(model, name, None)) is not None:
+                own += kept.numbers()
     gain = None if own is None or not der else 100 * (1 - own / der)
     return {"stored": own, "der": der, "gain_percent": gain}
 

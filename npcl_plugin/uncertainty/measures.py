@@ -43,7 +43,8 @@ SCORES = {
     "variance_entropy": ("var. entropy", "variance over draws of the softmax's entropy, under the "
                          "answering head"),
     "distance": ("distance", "least angle between a sample's features and those in the context, as "
-                 "a share of a right angle; what the NP family answers as `novel`"),
+                 "a share of a right angle, times the unlikeness of its inputs with "
+                 "--input_memory; what the NP family answers as `novel`"),
 }
 
 

@@ -180,11 +180,12 @@ def test_storage_is_the_papers(rows, classes, heads, size, stored, gain):
 
 @pytest.mark.parametrize("name, per_row", [("npcl", 1), ("npcl_plus", 1 + 10)])
 def test_storage_counts_what_the_buffer_really_holds(name, per_row, tmp_path):
+    of_inputs = 10 * (2 * 64 + 1) if name == "npcl_plus" else 0
     done = experiment(tmp_path, "--model", name, "--dataset", "seq-digits", "--buffer_size", 40,
                       "--debug_mode", 1, "--n_epochs", 1, "--stop_after", 1, "--latent_size", 16)
     done.run()
     found = cost.storage(done.model, 40, 10)
-    assert found["stored"] == done.model.net.memory.numbers() + 40 * per_row
+    assert found["stored"] == done.model.net.memory.numbers() + 40 * per_row + of_inputs
 
 
 def test_storage_of_other_methods():
