@@ -147,13 +147,22 @@ def test_slurm_job_goes_on_after_the_runs_that_it_has_done(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("signals", [1, 2])
 def test_slurm_jobs_that_wait_are_cancelled_by_the_first_ctrl_c(signals, fake_slurm, tmp_path):
-    outcomes, said = [], io.StringIO()
-    for i in range(signals):  # while the launcher sleeps
-        threading.Timer(1 + 0.01 * i, os.kill, (os.getpid(), signal.SIGINT)).start()
+    outcomes, said, timers = [], io.StringIO(), []
+
+    class Interrupting(Display):
+        """The first look at it means that the launcher listens; signals come while it sleeps."""
+
+        def update(self, active, waiting=0):
+            super().update(active, waiting)
+            while len(timers) < signals:
+                timers.append(threading.Timer(0.1 + 0.01 * len(timers), os.kill,
+                                              (os.getpid(), signal.SIGINT)))
+                timers[-1].start()
+
     if signals == 2:  # a job that does not stop
         fake_slurm.queue = type("Stuck", (list,), {"clear": lambda self: None})()
     launcher = slurm_launcher()
-    code = launcher.run(specs_in(tmp_path, 3), Display(3, 8, {}, said),
+    code = launcher.run(specs_in(tmp_path, 3), Interrupting(3, 8, {}, said),
                         lambda spec, outcome: outcomes.append(outcome.state))
     assert code == signal.SIGINT and "Stopping:" in said.getvalue()
     assert ["scancel", "--state=PENDING", "1"] in fake_slurm.commands
