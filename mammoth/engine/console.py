@@ -75,7 +75,9 @@ def closing_line(result: dict[str, Any], folder: Path) -> str:
     """The run's accuracies, its time, and how to look at it."""
     accuracies = ", ".join(f"{SETTING_LABELS.get(name, name)} {value:.2f} %"
                            for name, value in result["accuracy"].items() if value is not None)
-    line = f"{result['model']} on {result['dataset']}: {accuracies} in {result['seconds']:.0f} s."
+    where = " (validation split)" if result["args"].get("validation") else ""
+    line = f"{result['model']} on {result['dataset']}: {accuracies}{where} in " \
+           f"{result['seconds']:.0f} s."
     command = report_command(folder)
     return f"{line} Report: {command}" if command else line
 

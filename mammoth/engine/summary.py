@@ -84,6 +84,6 @@ def _real_test(experiment: Any) -> dict[str, Any]:
     for _ in range(len(experiment.logger.accs)):
         dataset.get_data_loaders()
     accs = dataset.evaluate(experiment.model, dataset)
-    print_accuracies(accs, dataset.SETTING, "final")
+    print_accuracies(accs, dataset.SETTING, "the test set, which no choice should look at")
     named = {dataset.SETTING: list(accs[0])}
     return named | ({"task-il": list(accs[1])} if dataset.SETTING == "class-il" else {})

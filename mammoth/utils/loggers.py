@@ -27,9 +27,14 @@ def say(text: str, stream: Any = None) -> None:
 
 def print_accuracies(accs: tuple[list[float], list[float]], setting: str, tasks: int | str,
                      epoch: int | None = None, joint: bool = False) -> None:
-    """The accuracy lines, in Mammoth's wording."""
+    """The accuracy lines, in Mammoth's wording.
+
+    Args:
+        tasks: how many were learned, or the name of the samples if they are not the usual ones.
+    """
     class_accs, task_accs = accs
-    head = "Joint Accuracy:" if joint else f"Accuracy for {tasks} task(s):"
+    head = f"Accuracy on {tasks}:" if isinstance(tasks, str) else \
+        "Joint Accuracy:" if joint else f"Accuracy for {tasks} task(s):"
     if epoch is not None:
         head = head.replace("Accuracy", f"Accuracy (epoch {epoch})", 1)
     rounded = [round(value, 2) for value in class_accs]

@@ -154,6 +154,13 @@ def test_early_stopping_waits_and_goes_back_to_the_best(tmp_path):
     assert result["final_test_accuracy"]["class-il"][0] > 90
 
 
+def test_a_run_with_a_validation_split_says_which_figure_is_whose(tmp_path, capsys):
+    experiment(tmp_path, *SGD, "--validation", 20, "--stop_after", 1, "--n_epochs", 1).run()
+    said = capsys.readouterr()
+    assert "Accuracy on the test set, which no choice should look at:" in said.out + said.err
+    assert "% (validation split) in" in said.out
+
+
 def test_scheduler_steps_per_epoch_and_starts_anew_with_each_task(tmp_path, monkeypatch):
     rates = []
     original = Sgd.observe
