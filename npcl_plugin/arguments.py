@@ -152,9 +152,9 @@ def _add_extensions(parser: Any) -> None:
                            "scatter of the stream's features, with this weight of the identity; "
                            "1: plain steps")
     _required(parser)("--input_memory", type=bool01,
-                      help="ours: keep mean and variance of every number of an input, per class "
-                           "(class-IL) or task (domain-IL), to tell novel inputs by; it changes "
-                           "no answer")
+                      help="ours: keep mean and variance in D_C^t of every number of an input, per "
+                           "class (class-IL) or task (domain-IL), to tell novel inputs by; it "
+                           "changes no answer")
     parser.add_argument(
         "--extension_draws", type=SIZE, default=4,
         help="ours: draws used by --task_marginal and --head_contrast")

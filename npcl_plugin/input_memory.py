@@ -1,20 +1,20 @@
 """A memory of what inputs look like: the mean and the variance of every number of an input.
 
 NPCL's memory keeps distributions of latents; this one keeps those of the inputs themselves, as
-the network sees them, of each class, or of each task where tasks are domains. Novel inputs are far
-from all of them, whatever the network makes of them.
+an evaluation sees them, of each class, or of each task where tasks are domains. They are taken
+from D_C^t when a task begins. Novel inputs are far from all of them, whatever the network makes
+of them.
 """
 from typing import Any
 
 import torch
-from torch.nn import functional as F
 
 # Added to all variances, as a share of their mean: a number that never changed is not certain.
 _LEAST_VARIANCE = 0.01
 
 
 class InputMemory:
-    """Sums over the inputs of the stream, group by group.
+    """Sums over inputs, group by group.
 
     It has `state_dict`, so the harness's checkpoints keep it.
 
@@ -27,18 +27,15 @@ class InputMemory:
         self.sums = torch.zeros(n_groups, 0, dtype=torch.float64)  # (n, D)
         self.squares = self.sums.clone()  # (n, D)
 
-    @torch.no_grad()
     def add(self, inputs: torch.Tensor, groups: torch.Tensor) -> None:
         """Take in a batch (B, ...) of these groups (B,)."""
         rows = inputs.flatten(1)
         if not self.sums.numel():  # the first batch says how many numbers an input has
             self.sums = rows.new_zeros(len(self.counts), rows.shape[1], dtype=torch.float64)
             self.squares, self.counts = self.sums.clone(), self.counts.to(rows.device)
-        own = F.one_hot(groups, len(self.counts))  # (B, n)
-        share = own.t().to(rows)
-        self.sums += share @ rows
-        self.squares += share @ rows.square()
-        self.counts += own.sum(0)
+        self.sums.index_add_(0, groups, rows.double())
+        self.squares.index_add_(0, groups, rows.double().square())
+        self.counts += groups.bincount(minlength=len(self.counts))
 
     def numbers(self) -> int:
         """How many numbers are stored: two of each number of an input and a count, per group."""
@@ -53,7 +50,6 @@ class InputMemory:
         self.counts, self.sums, self.squares = (state[name] for name in
                                                 ("counts", "sums", "squares"))
 
-    @torch.no_grad()
     def unlikeness(self, inputs: torch.Tensor) -> torch.Tensor | None:
         """How unlike every group inputs (B, ...) are, (B,) from 0 to 1; None if nothing is known.
 
@@ -72,7 +68,7 @@ class InputMemory:
         distance = (rows.square() @ precision.t() - 2 * rows @ (mean * precision).t()
                     + (mean.square() * precision).sum(1)) / rows.shape[1]  # (B, n')
         least = distance.amin(1).clamp_min(0)
-        return (least / (1 + least)).to(inputs.dtype)
+        return (least / (1 + least)).to(inputs)
 
 
 def groups_of(dataset: Any) -> int:

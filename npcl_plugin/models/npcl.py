@@ -127,6 +127,11 @@ class NPCL(ContinualModel):
         self.net.n_heads.fill_(len(self.class_ends) if self.class_ends else self.current_task + 1)
         self.context.choose(dataset.train_loader.dataset, self.args.context_per_class)
         self.warm_up.begin_task(dataset)
+        if self.input_memory is not None:
+            examples, labels = self.context.examples, self.context.labels
+            assert examples is not None and labels is not None  # just chosen
+            self.input_memory.add(self.normalise(examples), torch.full_like(
+                labels, self.current_task) if dataset.SETTING == "domain-il" else labels)
         if self.class_means is not None:
             self.class_means.add(dataset.train_loader.dataset, self.tasks_of)
 
@@ -143,9 +148,6 @@ class NPCL(ContinualModel):
             n_misdirected=int(self.net.n_heads) if args.noisy_context else 0)
         step = Step(self.net, args, targets, out, self.current_task)
         values = self.descend(*self.objective(step))
-        if self.input_memory is not None:
-            self.input_memory.add(inputs, torch.full_like(labels, self.current_task)
-                                  if self.dataset.SETTING == "domain-il" else labels)
         stored = {"logits": step.mean_logits[:len(labels)].detach()} if args.dark_replay else {}
         self.buffer.add_data(examples=not_aug_inputs, labels=labels,
                              task_labels=targets.tasks[:len(labels)], **stored)
