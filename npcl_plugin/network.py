@@ -84,6 +84,9 @@ class NPNetwork(MammothBackbone):
             else DistributionMemory(plan.n_tasks, size)
         self.infer = with_own_draws if plan.global_draws == "task" else with_shared_draws
         self.register_buffer("n_heads", torch.zeros((), dtype=torch.long))
+        if not plan.residual_decoder:  # nobody asks the backbone's own classifier
+            for parameter in getattr(self.backbone, "classifier", nn.Identity()).parameters():
+                parameter.requires_grad_(False)
         # What the paper's gradient cap is about: all but the backbone's.
         self.process_parameters = [p for part in (self.latent, self.deterministic, self.decoder)
                                    for p in part.parameters()]

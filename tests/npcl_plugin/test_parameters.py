@@ -44,3 +44,21 @@ def test_parameters_are_what_the_parts_add_up_to(setting):
     print(f"{setting}: backbone {backbone:,}, ours {backbone + process:,}, paper {paper:,}")
     assert process == expected_process(net.n_features, tasks, classes, size, depth, norm)
     assert sum(p.numel() for p in net.parameters()) == backbone + process
+
+
+@pytest.mark.parametrize("classes", [10, 100])
+def test_npcl_plus_trains_a_fifth_more_than_resnet_at_most(classes):
+    net = NPNetwork(get_backbone_class("resnet18")(num_classes=classes))
+    backbone = sum(p.numel() for p in net.parameters())
+    net.configure(Plan(n_tasks=1, n_classes=classes, latent_size=256, depth=2, norm=True,
+                       has_task=False, decoder_depth=2))
+    trained = sum(p.numel() for p in net.parameters() if p.requires_grad)
+    print(f"{classes} classes: {trained:,}, {trained / backbone - 1:.1%} above the backbone")
+    assert backbone < trained <= 1.2 * backbone
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_the_backbones_classifier_is_trained_where_it_has_a_say(residual):
+    net = NPNetwork(get_backbone_class("mnistmlp")(num_classes=4))
+    net.configure(Plan(n_tasks=1, n_classes=4, residual_decoder=residual))
+    assert {p.requires_grad for p in net.backbone.classifier.parameters()} == {residual}
