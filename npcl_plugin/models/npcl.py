@@ -214,7 +214,7 @@ class NPCL(ContinualModel):
             return
         if self.memory_is_used():
             self.remember(dataset)
-        elif self.HAS_GLOBAL and getattr(self.args, "uncertainty", 0):
+        elif self.HAS_GLOBAL and getattr(self.args, "uncertainty", False):
             with untouched_generators():  # a run goes on as it would without its records
                 self.remember(dataset)
 
