@@ -35,6 +35,11 @@ class DistributionMemory(nn.Module):
         """batch ()."""
         return Gaussian(self.global_mean, self.global_sd)
 
+    @property
+    def blank(self) -> bool:
+        """Whether no global distribution was ever recorded."""
+        return not self.global_mean.any() and bool((self.global_sd == 1).all())
+
     def anchors(self) -> Gaussian:
         """What GR holds the global latent to, batch () or (n,)."""
         return self.global_latent()

@@ -29,6 +29,7 @@ from npcl_plugin.contract import (
     usage_error,
 )
 from npcl_plugin.distribution_memory import RunningAverages
+from npcl_plugin.generators import untouched_generators
 from npcl_plugin.inference import Prediction, Predictor
 from npcl_plugin.input_memory import InputMemory, groups_of
 from npcl_plugin.layout import Blocks
@@ -124,6 +125,10 @@ class NPCL(ContinualModel):
 
     def begin_task(self, dataset: Any) -> None:
         """Choose D_C^t; the new task's head takes part in inference from now on."""
+        if self.HAS_GLOBAL and self.args.gamma and self.steps and self.current_task \
+                and self.net.memory.blank:
+            raise usage_error("--gamma holds the global latent to what was recorded after the last "
+                              "task, but a run with --gamma 0 recorded nothing; give that too.")
         self.net.n_heads.fill_(len(self.class_ends) if self.class_ends else self.current_task + 1)
         self.context.choose(dataset.train_loader.dataset, self.args.context_per_class)
         self.warm_up.begin_task(dataset)
@@ -212,11 +217,26 @@ class NPCL(ContinualModel):
 
     @torch.no_grad()
     def end_task(self, dataset: Any) -> None:
-        """One more pass over the task with replay fills the distribution memory."""
+        """One more pass over the task with replay fills the distribution memory, if it is read."""
         if self.task_iteration == 0:  # nothing was learned (--start_from, --inference_only)
             return
-        if not self.HAS_GLOBAL and not self.HAS_TASK:  # there is nothing to remember
-            return
+        if self.memory_is_used():
+            self.remember(dataset)
+        elif self.HAS_GLOBAL and getattr(self.args, "uncertainty", False):
+            with untouched_generators():  # a run goes on as it would without its records
+                self.remember(dataset)
+
+    def memory_is_used(self) -> bool:
+        """Whether training or answers will ask for what the distributions are now.
+
+        GR and TR do, and heads without a sample in the context; the only head has some as soon
+        as the buffer has.
+        """
+        return self.HAS_TASK or (
+            self.HAS_GLOBAL and (self.args.gamma > 0 or self.buffer.is_empty()))
+
+    def remember(self, dataset: Any) -> None:
+        """The pass itself."""
         new = range(len(self.class_ends)) if self.class_ends else [self.current_task]
         averages = RunningAverages(self.net.memory, torch.tensor(new, device=self.device))
         replay = self.predictor.context() if self.args.minibatch_size > 0 else None
@@ -253,6 +273,9 @@ class NPCL(ContinualModel):
             parts.append(Context(*(part.index_select(0, rows) for part in replay)))
             sets = np.concatenate((sets, numbers.repeat(count)))
         x, labels, tasks = (torch.cat(values) for values in zip(*parts, strict=True))
+        if not self.HAS_GLOBAL:  # then no task sees another
+            kept = torch.isin(tasks, averages.wanted)
+            x, labels, tasks, sets = x[kept], labels[kept], tasks[kept], sets[kept.cpu().numpy()]
         blocks = Blocks.of_sets(sets)
         encoding = self.net.encode(x, labels, tasks, blocks).only(averages.wanted)
         z_global = self.net.latent.draw_global(

@@ -51,7 +51,8 @@ def stored(model: Any) -> dict[str, np.ndarray]:
     memory, heads = model.predictor.net.memory, head_count(model)
     of_tasks = torch.stack((memory.task_mean, memory.task_sd))[:, :heads].cpu().double().numpy()
     of_tasks[:, ~memory.recorded[:heads].cpu().numpy()] = np.nan
-    return {"stored_global": torch.stack((memory.global_mean, memory.global_sd)).cpu().numpy(),
+    of_global = torch.stack((memory.global_mean, memory.global_sd)).cpu().numpy()
+    return {"stored_global": np.full_like(of_global, np.nan) if memory.blank else of_global,
             "stored_task": of_tasks}
 
 

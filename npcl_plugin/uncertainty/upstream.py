@@ -9,13 +9,11 @@ their loaders. The files have the form of our harness's run folders, so the repo
 import json
 import os
 import platform
-import random
 import shlex
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +23,7 @@ import torch
 
 from npcl_plugin import contract
 from npcl_plugin.contract import evaluation_mode, usage_error
+from npcl_plugin.generators import untouched_generators
 from npcl_plugin.import_hooks import harness_file
 from npcl_plugin.settings import own_settings
 from npcl_plugin.uncertainty.files import FOLDER, save_json
@@ -115,19 +114,6 @@ class Recording:
             **self.about, FOLDER: values})
         print(f"\nuncertainty\n{table(values, path)}\nReport: python utils/report.py {path}",
               flush=True)
-
-
-@contextmanager
-def untouched_generators() -> Iterator[None]:
-    """Whatever is drawn inside, the global generators go on as if nothing had been."""
-    python, numpy = random.getstate(), np.random.get_state()
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
-    with torch.random.fork_rng(devices):
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)
 
 
 def novel_images(name: str, own: Any) -> Any:

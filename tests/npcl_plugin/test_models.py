@@ -7,6 +7,9 @@ from torch import nn
 
 import npcl_plugin
 from backbone import get_backbone_class
+from engine.errors import UsageError
+from npcl_plugin.context import Context
+from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.inference import Predictor
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws, Plan
@@ -211,6 +214,49 @@ def test_every_switch_trains(tmp_path, more):
     run = build(tmp_path, "npcl", "seq-digits", 60, *more)
     model = learn_briefly(run, tasks=3)
     assert model.net.memory.recorded.tolist() == [True] * 3 + [False] * 2
+
+
+@pytest.mark.parametrize(("model", "more", "reader"), [
+    ("anp", (), None), ("np", (), None), ("npcl_plus", (), None), ("cnp", (), None),
+    ("anp", ("--gamma", 0.1), "training"), ("np", ("--uncertainty", 1), "records"),
+    ("npcl", ("--gamma", 0), "training")])
+def test_the_memory_is_filled_where_somebody_reads_it(tmp_path, model, more, reader):
+    learned = learn_briefly(build(tmp_path, model, "seq-digits", 60, *more))
+    assert learned.net.memory.blank == (reader is None)
+    assert learned.memory_is_used() == (reader == "training")
+
+
+def test_without_a_context_the_only_head_answers_from_the_memory(tmp_path):
+    run = build(tmp_path, "anp")
+    run.model.buffer.add_data = lambda **batch: None  # nothing is ever stored
+    model = learn_briefly(run, tasks=1)
+    assert model.memory_is_used() and not model.net.memory.blank
+    mean, sd = model.net.memory.global_mean, model.net.memory.global_sd
+    z = model.predictor.prepared(Draws(2000)).z[:, 0]  # (S, O)
+    assert torch.allclose(z.mean(0), mean, atol=0.1) and torch.allclose(z.std(0), sd, atol=0.1)
+
+
+def test_a_run_that_recorded_nothing_cannot_go_on_with_the_global_regulariser(tmp_path):
+    run = build(tmp_path, "anp")
+    learn_briefly(run, tasks=1)
+    run.model.args.gamma = 0.1
+    run.dataset.get_data_loaders()
+    with pytest.raises(UsageError, match="--gamma 0 recorded nothing"):
+        run.model.meta_begin_task(run.dataset)
+
+
+def test_tasks_that_see_no_other_are_remembered_without_it(tmp_path):
+    model = learn_briefly(build(tmp_path, "st_npcl"), tasks=2)
+    x, labels = torch.randn(40, model.net.n_features), torch.arange(40) % 4
+    batch, replay = (Context(x[rows], labels[rows], labels[rows] // 2)
+                     for rows in (labels > 1, labels >= 0))
+    averages = RunningAverages(model.net.memory, torch.tensor([1]))
+    model.args.minibatch_size = len(labels)
+    model.measure([batch, batch], replay, averages)
+    alone = Context(*map(torch.cat, zip(batch, batch, strict=True)))  # replay has its rows again
+    expected = model.net.latent.sample(model.net.encode(*alone), Draws(1))[0]
+    got = averages.task_sums[:, 1] / 2
+    torch.testing.assert_close(got, torch.stack((expected.mean[0, 0], expected.sd[0, 0])))
 
 
 def test_terms_appear_when_the_paper_says_so(tmp_path):

@@ -46,6 +46,7 @@ def test_distributions_norms_and_units_of_every_relative(kind):
     assert np.isfinite(found["now_task"]).all() == has_task
     assert np.isfinite(found["kl_task"]).all() == has_task
     assert np.isnan(found["stored_task"]).all(), "nothing was recorded"
+    assert np.isnan(found["stored_global"]).all()
     norms = latent_measures.l1_norms(found)
     if has_global:
         q = m.net.encode(*set_).global_latents[0, 0]

@@ -59,6 +59,16 @@ def test_nothing_is_disturbed(runs, model):
     assert "uncertainty" not in calm.result and "uncertainty" in watched.result
 
 
+def test_a_memory_that_only_records_read_disturbs_nothing(tmp_path):
+    calm, watched = (run(tmp_path / str(count), "anp", "--debug_mode", 1, "--uncertainty", count)
+                     for count in (0, 1))
+    assert calm.model.net.memory.blank and not watched.model.net.memory.blank
+    assert watched.logger.accs == calm.logger.accs
+    state = watched.model.state_dict()
+    assert all(torch.equal(value, state[name]) for name, value in calm.model.state_dict().items()
+               if "memory" not in name)
+
+
 @pytest.mark.parametrize("model", ["er", "npcl"])
 def test_saved_predictions_have_the_accuracies_of_the_run(runs, model):
     summary = summary_of(runs[model, 1])

@@ -9,7 +9,8 @@ import torch
 
 from experiments.run_folders import find_runs
 from npcl_plugin import settings
-from npcl_plugin.uncertainty.upstream import Recording, recording_for, untouched_generators
+from npcl_plugin.generators import untouched_generators
+from npcl_plugin.uncertainty.upstream import Recording, recording_for
 from utils.notebooks import load_runner
 
 
