@@ -3,6 +3,7 @@
 Imported by the hook `npcl_plugin.add_experiments`; nothing else of the plugin needs `experiments`.
 """
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from experiments import compact, identity, measures, run
@@ -28,6 +29,23 @@ _VARIANTS = {
     ("npcl", "delta=0 gamma=0"): "none", ("npcl", "delta=0"): "global",
     ("npcl", "gamma=0"): "task", ("npcl", "alpha=0"): "no_alpha", ("npcl", "beta=0"): "no_beta",
 }
+# The decoder that was the default until November 2026, of which heads could but shift the logits.
+_LINEAR = "decoder_depth=0"
+
+
+def _linear_variants() -> dict[tuple[str, str], str]:
+    """The variants of models with heads, with a linear decoder."""
+    found = {("npcl", _LINEAR): "npcl_linear", ("st_npcl", _LINEAR): "st_npcl_linear"}
+    for (model, words), variant in _VARIANTS.items():
+        if model == "npcl" and variant != "npcl_release":
+            found[model, " ".join(sorted((*words.split(), _LINEAR)))] = f"{variant}_linear"
+    return found
+
+
+def _with_linear(*rows: Row) -> list[Row]:
+    """Rows, each followed by the same with a linear decoder."""
+    return [each for row in rows for each in (row, replace(
+        row, variant=f"{row.variant}_linear", name=f"{row.name or row.variant}, linear decoder"))]
 
 
 def register() -> None:
@@ -61,21 +79,21 @@ def register() -> None:
         "The plugin", "Shapes are written with the letters that the package's own text explains.",
         tuple(f"npcl_plugin.{name}".rstrip(".") for name in _MODULES))
     run.SUMMARY_MAKERS.append("python -m npcl_plugin.uncertainty")
-    identity.VARIANTS.update(_VARIANTS)
+    identity.VARIANTS.update(_VARIANTS | _linear_variants())
     identity.OWN_PROTOCOL += ["replay_size", "n_global", "warmup"]
     add_rows(Row("joint_np", "joint NP"), Row("joint_anp", "joint ANP"),
-             Row("joint_npcl", "joint NPCL"), Row("multitask_npcl", "multitask NPCL"),
-             after="joint")
-    add_rows(Row("np", first=True), Row("anp", first=True), Row("st_npcl", first=True),
-             Row("naive_npcl", "naive NPCL"),
-             Row("noisy", "NPCL, noisy context", ablation=True),
-             Row("none", "NPCL without GR or TR", ablation=True),
-             Row("global", "NPCL, GR only", ablation=True),
-             Row("task", "NPCL, TR only", ablation=True),
-             Row("no_alpha", "NPCL, α = 0 (ours)", ablation=True),
-             Row("no_beta", "NPCL, β = 0 (ours)", ablation=True),
-             Row("npcl", first=True), Row("npcl_release", "NPCL, authors' code", first=True),
-             Row("npcl_plus", first=True), after="xder_rpc")
+             *_with_linear(Row("joint_npcl", "joint NPCL"),
+                           Row("multitask_npcl", "multitask NPCL")), after="joint")
+    add_rows(Row("np", first=True), Row("anp", first=True), *_with_linear(
+        Row("st_npcl", first=True), Row("naive_npcl", "naive NPCL"),
+        Row("noisy", "NPCL, noisy context", ablation=True),
+        Row("none", "NPCL without GR or TR", ablation=True),
+        Row("global", "NPCL, GR only", ablation=True),
+        Row("task", "NPCL, TR only", ablation=True),
+        Row("no_alpha", "NPCL, α = 0 (ours)", ablation=True),
+        Row("no_beta", "NPCL, β = 0 (ours)", ablation=True),
+        Row("npcl", first=True)), Row("npcl_release", "NPCL, authors' code", first=True),
+        Row("npcl_plus", first=True), after="xder_rpc")
     family = (name.replace("_", "-") for name in MODELS)
     estimate.COSTS.update(dict.fromkeys(family, _relative_cost))
 

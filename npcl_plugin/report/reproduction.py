@@ -10,7 +10,7 @@ from experiments.tables.table import Table
 
 BENCHMARKS = {"perm-mnist": 20, "rot-mnist": 20, "seq-mnist": 5, "seq-fmnist": 5}  # -> tasks
 BUFFER = 200
-READINGS = ("npcl", "npcl_release")
+READINGS = ("npcl", "npcl_linear", "npcl_release")
 
 
 @section("reproduction", "Reproduction", "Two readings of NPCL beside ER and DER: the paper's "
@@ -18,7 +18,8 @@ READINGS = ("npcl", "npcl_release")
 def reproduction(book: MeasuredRuns) -> Iterator[Table]:
     """Accuracies beside the paper's; then the heads, where runs looked at them."""
     for ending, runs, theirs in book.parts("accuracy"):
-        variants = ["er", "der", *READINGS]
+        measured = {key[2] for key in runs if key[0] in BENCHMARKS and key[1] == BUFFER}
+        variants = ["er", "der", *(reading for reading in READINGS if reading in measured)]
         keys = [(dataset, BUFFER, variant) for dataset in BENCHMARKS for variant in variants
                 if (dataset, BUFFER, variant) in runs]
         if ending or not any(key[2] == "npcl_release" for key in keys):

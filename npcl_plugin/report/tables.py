@@ -16,7 +16,8 @@ from experiments.tables.sections import MeasuredRuns, Runs, section
 from experiments.tables.table import Table
 from experiments.words import counted
 
-_OBJECTIVES = ("none", "global", "task", "no_alpha", "no_beta")
+_OBJECTIVES = tuple(f"{name}{decoder}" for name in ("none", "global", "task", "no_alpha", "no_beta")
+                    for decoder in ("", "_linear"))
 
 
 def _measured(book: MeasuredRuns, variants: Iterable[str]) -> set[tuple[str, int]]:
@@ -35,15 +36,17 @@ def objectives(book: MeasuredRuns) -> Iterator[Table]:
     parts = ((ending, runs, {} if ending else theirs)
              for ending, runs, _ in book.parts("objectives"))
     return by_method(parts, ACCURACY, "Accuracy with learning objectives, %",
-                     lambda key: key[2] in ("er", "npcl", *_OBJECTIVES) and key[:2] in measured)
+                     lambda key: key[2] in ("er", "npcl", "npcl_linear", *_OBJECTIVES)
+                     and key[:2] in measured)
 
 
 @section("noisy-context", "Noisy context", place=42)
 def noisy_context(book: MeasuredRuns) -> Iterator[Table]:
     """Appendix: the importance of correct context."""
-    measured = _measured(book, ["noisy"])
+    measured = _measured(book, ["noisy", "noisy_linear"])
     return by_method(book.parts("noisy_context"), ACCURACY, "Accuracy with noisy context, %",
-                     lambda key: key[2] in ("st_npcl", "noisy", "npcl") and key[:2] in measured)
+                     lambda key: key[2].removesuffix("_linear") in ("st_npcl", "noisy", "npcl")
+                     and key[:2] in measured)
 
 
 @section("storage", "Storage", place=44)
