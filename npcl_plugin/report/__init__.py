@@ -29,7 +29,7 @@ _VARIANTS = {
     ("npcl", "delta=0 gamma=0"): "none", ("npcl", "delta=0"): "global",
     ("npcl", "gamma=0"): "task", ("npcl", "alpha=0"): "no_alpha", ("npcl", "beta=0"): "no_beta",
 }
-# The decoder that was the default until November 2026, of which heads could but shift the logits.
+# The decoder that was the default in domain-IL until November 2026: heads can but shift its logits.
 _LINEAR = "decoder_depth=0"
 
 
