@@ -119,6 +119,9 @@ def _add_sampling(parser: Any) -> None:
         help="context batch ÷ target batch (paper: 1/8)")
     add("--eval_context", type=SIZE, help="rows of the buffer used as context in evaluation; "
                                          "default: all")
+    add("--step_graphs", choices=("auto", "0", "1"), default="auto",
+        help="1: training steps are recorded, which makes them faster and changes no bit of a "
+             "result; auto: in long runs; 0: never")
     add("--noisy_context", type=bool01, default=False,
         help="ablation: the context of a task goes to a random other task's encoder (appendix)")
     add("--multitask", type=bool01, default=False,

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 MLP, RESNET = "perm-mnist", "seq-cifar10"
+RECORDED = ("--step_graphs", "1")  # as in a long run after its first steps
+PLAIN = ("--step_graphs", "0")
 STEP_BUDGETS = {"npcl": 3.0, "st_npcl": 3.0, "npcl_plus": 3.0, "anp": 2.5, "np": 2.5}
 
 
@@ -78,7 +80,7 @@ def step_ratios(dataset: str, options: Namespace, repeats: int, models: list[str
     """Training steps of models ÷ ER's."""
     methods, batch = family(dataset, options, models, *more, tasks=tasks)
     seconds = alternate({name: lambda m=method: m.observe(*batch)  # type: ignore[misc]
-                         for name, method in methods.items()}, repeats)
+                         for name, method in methods.items()}, repeats, warmup=5)
     return {name: ratio(seconds, name) for name in models}
 
 
@@ -107,7 +109,7 @@ def evaluation_ratio(dataset: str, options: Namespace, repeats: int, *, buffer: 
 
 def end_of_task_share(model: str, options: Namespace, repeats: int) -> float:
     """The pass that fills the distribution memory ÷ the steps of its task."""
-    method, batch = filled(model, MLP, options, 200, 1)
+    method, batch = filled(model, MLP, options, 200, 1, *RECORDED)
     steps = alternate({"step": lambda: method.observe(*batch)}, repeats)["step"]
     method.task_iteration = repeats
     start = time.process_time()
@@ -135,9 +137,11 @@ def measured(options: Namespace) -> Iterator[Row]:
     """All ratios, the short ones first."""
     few, many = max(options.steps // 60, 3), max(options.steps // 2, 10)
     models = list(STEP_BUDGETS)
-    steps = step_ratios(MLP, options, many, models)
-    for name in models:
-        yield Row(f"training step, MLP, N = 50, {name}", steps[name], STEP_BUDGETS[name])
+    for kind, said in ((RECORDED, ""), (PLAIN, ", plain")):
+        steps = step_ratios(MLP, options, many, models, *kind)
+        for name in models:
+            yield Row(f"training step, MLP, N = 50, {name}{said}", steps[name],
+                      None if said else STEP_BUDGETS[name])
     for name in models:
         yield Row(f"end-of-task pass ÷ training, MLP, {name}",
                   end_of_task_share(name, options, many), 0.1)
@@ -146,9 +150,9 @@ def measured(options: Namespace) -> Iterator[Row]:
                   evaluation_ratio(MLP, options, many, buffer=buffer))
     for tasks in (1, 5, 20):
         yield Row(f"training step, MLP, {tasks} tasks, npcl",
-                  step_ratios(MLP, options, many, ["npcl"], tasks=tasks)["npcl"])
+                  step_ratios(MLP, options, many, ["npcl"], *RECORDED, tasks=tasks)["npcl"])
     yield Row("training step, ResNet-18, N = 50, npcl",
-              step_ratios(RESNET, options, few, ["npcl"])["npcl"], 1.1)
+              step_ratios(RESNET, options, few, ["npcl"], *PLAIN)["npcl"], 1.1)
     for buffer, budget in ((200, 1.1), (2000, 1.2)):
         for after_pass in (False, True):
             yield Row(f"evaluation, ResNet-18, buffer {buffer}{', after a task' * after_pass}",

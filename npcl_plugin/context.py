@@ -118,7 +118,7 @@ class ContextSet:
         """`count` random rows: raw images, labels and, where domains are joined, tasks."""
         assert self.examples is not None and self.labels is not None  # chosen as the task began
         rows = torch.randperm(len(self.labels))[:count]
-        return (self.examples[rows].to(device), self.labels[rows].to(device),
+        return (self.examples.index_select(0, rows).to(device), self.labels[rows].to(device),
                 None if self.task_ids is None else self.task_ids[rows].to(device))
 
     def state_dict(self) -> dict[str, Any]:

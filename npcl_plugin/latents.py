@@ -138,7 +138,7 @@ class NoGlobalLatent(nn.Module):
 
     def forward(self, summary: torch.Tensor) -> Gaussian:
         """(n, O) -> batch (n,), no units."""
-        nothing = summary.new_zeros(len(summary), 0)
+        nothing = summary.new_zeros(summary.shape[0], 0)
         return Gaussian(nothing, nothing)
 
     def sample(self, source: Gaussian, draws: Draws,
@@ -164,9 +164,9 @@ class TaskLatent(nn.Module):
         super().__init__()
         self.psi, self.alone = psi_task, alone
 
-    def tasks_of(self, tasks: torch.Tensor) -> torch.Tensor:
-        """The tasks that cells are made by, (B,)."""
-        return tasks
+    def layout(self, tasks: torch.Tensor, blocks: Blocks, like: torch.Tensor) -> Layout:
+        """A cell for each task of a set."""
+        return Layout(tasks, blocks, like)
 
     def summarise(self, rows: torch.Tensor, layout: Layout) -> torch.Tensor:
         """Means over cells: (R, O) -> (P K, O)."""
@@ -208,9 +208,9 @@ class TaskLatent(nn.Module):
 class NoTaskLatent(nn.Module):
     """In the place of the task level: one head per set, which is z^G."""
 
-    def tasks_of(self, tasks: torch.Tensor) -> torch.Tensor:
+    def layout(self, tasks: torch.Tensor, blocks: Blocks, like: torch.Tensor) -> Layout:
         """One task for all: a set is one cell."""
-        return torch.zeros_like(tasks)
+        return Layout.of_one_task(blocks, like)
 
     def summarise(self, rows: torch.Tensor, layout: Layout) -> torch.Tensor:
         """(P K, 0): nobody asks."""
@@ -219,7 +219,7 @@ class NoTaskLatent(nn.Module):
     def forward(self, summary: torch.Tensor, tasks: torch.Tensor,
                 z_global: torch.Tensor) -> Gaussian:
         """batch (P, 1, K), no units."""
-        nothing = summary.new_zeros(len(summary), 1, summary.shape[1], 0)
+        nothing = summary.new_zeros(summary.shape[0], 1, summary.shape[1], 0)
         return Gaussian(nothing, nothing)
 
     def sample(self, source: Gaussian, z_global: torch.Tensor, draws: Draws,
@@ -300,13 +300,21 @@ class LatentEncoder(nn.Module):
             blocks: one block of all by default.
         """
         blocks = blocks or Blocks.of_sets(np.zeros(len(labels), np.int64))
-        layout = Layout(self.task_latent.tasks_of(tasks), blocks, x)
+        return self.encode(x, labels, self.layout(tasks, blocks, x))
+
+    def layout(self, tasks: torch.Tensor, blocks: Blocks, like: torch.Tensor) -> Layout:
+        """Where the samples of tasks (B,) stand; see `Layout`."""
+        return self.task_latent.layout(tasks, blocks, like)
+
+    def encode(self, x: torch.Tensor, labels: torch.Tensor, layout: Layout) -> Encoding:
+        """As `forward`, with the places of the rows known."""
+        n_parts = layout.frame.n_parts
         rows = self.encoder(x, labels).index_select(0, layout.source)  # (R, O)
         rows = self.taskwise(rows, layout)  # s^t
-        summary = self.task_latent.summarise(rows, layout).unflatten(0, (blocks.n_parts, -1))
+        summary = self.task_latent.summarise(rows, layout).unflatten(0, (n_parts, -1))
         rows = self.across(rows, layout)
         found = self.global_latent(layout.frame.block_means @ rows)  # batch (P G,)
-        return Encoding(layout.cells, summary, found.unflatten(0, (blocks.n_parts, -1)))
+        return Encoding(layout.cells, summary, found.unflatten(0, (n_parts, -1)))
 
     def conditional(self, encoding: Encoding, z_global: torch.Tensor,
                     tasks: torch.Tensor | None = None) -> Gaussian:

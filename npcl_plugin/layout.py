@@ -3,9 +3,10 @@
 The rows of a step are few and of many kinds, so that finding their places costs more than the
 products do; it is done with numpy, which takes a tenth of torch's time for each small operation.
 """
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -42,6 +43,11 @@ class Blocks(NamedTuple):
         return cls(rows, (np.arange(len(rows)) >= len(sets)).astype(np.int64), sets[rows], 2,
                    int(sets.max()) + 1)
 
+    def key(self, like: torch.Tensor) -> tuple[Any, ...]:
+        """All but the samples, and the type and device of their features."""
+        return (self.parts.tobytes(), self.sets.tobytes(), self.n_parts, self.n_sets, like.dtype,
+                like.device)
+
 
 @dataclass
 class Cells:
@@ -58,7 +64,7 @@ class Cells:
     @cached_property
     def own(self) -> torch.Tensor:
         """The cell of each target, one-hot (B, K): a product with it is faster than indexing."""
-        numbers = torch.arange(len(self.tasks), device=self.cell.device)
+        numbers = torch.arange(self.tasks.shape[0], device=self.cell.device)
         return (self.cell.unsqueeze(1) == numbers).to(self.share)
 
     @cached_property
@@ -80,7 +86,6 @@ class Slots(NamedTuple):
     tasks: torch.Tensor  # (n,) task of each slot
     rows: torch.Tensor  # (n width,) row at each place
     place: torch.Tensor  # (R,) place of each row
-    width: int
 
     @classmethod
     def of(cls, tasks: np.ndarray, device: torch.device, width: int | None = None) -> "Slots":
@@ -96,29 +101,28 @@ class Slots(NamedTuple):
         rows = np.zeros(int(needed.sum()) * width, np.int64)
         rows[place] = np.arange(len(tasks))
         owner = torch.from_numpy(present.repeat(needed)).to(device)
-        return cls(owner, torch.from_numpy(rows).to(device), torch.from_numpy(place).to(device),
-                   width)
+        return cls(owner, torch.from_numpy(rows).to(device), torch.from_numpy(place).to(device))
 
     def pack(self, rows: torch.Tensor) -> torch.Tensor:
         """(R, n) -> (slots, width, n)."""
-        if len(self.tasks) == 1:
+        count = self.tasks.shape[0]
+        if count == 1:
             return rows.unsqueeze(0)
-        packed: torch.Tensor = rows.index_select(0, self.rows).unflatten(0, (-1, self.width))
+        packed: torch.Tensor = rows.index_select(0, self.rows).unflatten(0, (count, -1))
         return packed
 
     def weights(self, like: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
         """Weights (R,), equal ones by default, as (slots, width, 1) with 0 at free places."""
-        count = len(self.place)
-        spread = like.new_zeros(len(self.rows))
+        spread = like.new_zeros(self.rows.shape[0])
         if weight is None:
-            spread.index_fill_(0, self.place, 1 / count)
+            spread.index_fill_(0, self.place, 1 / self.place.shape[0])
         else:
             spread.index_copy_(0, self.place, weight)
-        return spread.view(-1, self.width, 1)
+        return spread.view(self.tasks.shape[0], -1, 1)
 
     def unpack(self, packed: torch.Tensor) -> torch.Tensor:
         """(slots, width, n) -> (R, n)."""
-        if len(self.tasks) == 1:
+        if self.tasks.shape[0] == 1:
             return packed[0]
         return packed.flatten(0, 1).index_select(0, self.place)
 
@@ -214,6 +218,7 @@ class Frame:
     def __init__(self, parts: np.ndarray, sets: np.ndarray, n_parts: int, n_sets: int,
                  like: torch.Tensor) -> None:
         self.n_parts, self.n_sets, self.n_blocks = n_parts, n_sets, n_parts * n_sets
+        self.like = like[:0]
         self.place, self.free = places(sets, n_sets)
         self.block = np.full(len(self.free), self.n_blocks)
         self.block[self.place] = parts * n_sets + sets
@@ -225,8 +230,7 @@ class Frame:
     @classmethod
     def of(cls, blocks: Blocks, like: torch.Tensor) -> "Frame":
         """The frame of these blocks, from those of the last steps if it is there."""
-        return _frame(blocks.parts.tobytes(), blocks.sets.tobytes(), blocks.n_parts,
-                      blocks.n_sets, like.dtype, like.device)
+        return _frame(*blocks.key(like))
 
 
 @lru_cache(maxsize=8)
@@ -248,8 +252,8 @@ class Layout:
     """
 
     def __init__(self, tasks: torch.Tensor, blocks: Blocks, like: torch.Tensor) -> None:
-        self.frame, self._like = Frame.of(blocks, like), like
-        frame, of_samples = self.frame, tasks.cpu().numpy()
+        frame = self.frame = Frame.of(blocks, like)
+        self._like, of_samples = frame.like, tasks.cpu().numpy()
         source = np.zeros(len(frame.free), np.int64)
         source[frame.place] = blocks.rows
         self._task = of_samples[source]
@@ -271,6 +275,28 @@ class Layout:
             self._tensor(self._count), self._tensor(self._count / total).to(like),
             self._tensor(shares).to(like), frame.n_sets)
 
+    @classmethod
+    def of_one_task(cls, blocks: Blocks, like: torch.Tensor) -> "Layout":
+        """All samples of the same task: but for the rows, the same in almost every step."""
+        found = copy(_of_one_task(*blocks.key(like)))
+        found.cells, frame = copy(found.cells), found.frame
+        source = np.zeros(len(frame.free), np.int64)
+        source[frame.place] = blocks.rows
+        found.source = found._tensor(source)
+        return found
+
+    def complete(self, by_task: bool, by_cell: bool) -> None:
+        """Compute what is computed when it is asked for, as far as it will be.
+
+        Args:
+            by_task: there are layers of each task's own.
+            by_cell: targets of a cell are decoded together.
+        """
+        if by_task:
+            _ = self.slots, self.within_cells, self.cell_means
+        if by_cell:
+            _ = self.cells.slots
+
     def _tensor(self, values: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(values).to(self._like.device)
 
@@ -290,6 +316,18 @@ class Layout:
     def cell_means(self) -> torch.Tensor:
         """Weights (P K, G n) that make means over cells."""
         return self._tensor(means(self._cell, self._n_cells)).to(self._like)
+
+
+@lru_cache(maxsize=8)
+def _of_one_task(parts: bytes, sets: bytes, n_parts: int, n_sets: int, dtype: torch.dtype,
+                 device: torch.device) -> Layout:
+    of_rows = np.frombuffer(parts, np.int64).copy()
+    blocks = Blocks(np.zeros_like(of_rows), of_rows, np.frombuffer(sets, np.int64).copy(), n_parts,
+                    n_sets)
+    found = Layout(torch.zeros(len(of_rows), dtype=torch.long), blocks,
+                   torch.empty(0, dtype=dtype, device=device))
+    found.complete(by_task=False, by_cell=True)
+    return found
 
 
 def numbers_present(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

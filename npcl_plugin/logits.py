@@ -33,8 +33,8 @@ class FullLogits:
         """Over the draws: (B, C)."""
         return self.values.mean(0)
 
-    def cross_entropy(self, labels: torch.Tensor,
-                      weight: torch.Tensor | None = None) -> torch.Tensor:
+    def cross_entropy(self, labels: torch.Tensor, weight: torch.Tensor | None = None,
+                      unchecked: list[torch.Tensor] | None = None) -> torch.Tensor:
         """-E_q [log p(y | x, z)]: mean over draws and targets, or their sum with weights (B,)."""
         losses = F.cross_entropy(self.values.mT, labels.expand(len(self.values), -1),
                                  reduction="mean" if weight is None else "none")
@@ -67,12 +67,19 @@ class AdditiveLogits:
         """Over the draws: (B, C)."""
         return torch.addmm(self.targets, self.cells.own, self.draws.mean(0))
 
-    def cross_entropy(self, labels: torch.Tensor,
-                      weight: torch.Tensor | None = None) -> torch.Tensor:
-        """-E_q [log p(y | x, z)]: mean over draws and targets, or their sum with weights (B,)."""
-        value: torch.Tensor | None = _cross_entropy(self.targets, self.draws, self.cells.slots,
-                                                    labels, weight)
-        if value is None:
+    def cross_entropy(self, labels: torch.Tensor, weight: torch.Tensor | None = None,
+                      unchecked: list[torch.Tensor] | None = None) -> torch.Tensor:
+        """-E_q [log p(y | x, z)]: mean over draws and targets, or their sum with weights (B,).
+
+        Args:
+            unchecked: takes the smallest of the normalising sums if somebody else will compare
+                it with `SMALLEST_SUM`, at or below which the value is worth nothing.
+        """
+        value: torch.Tensor
+        value, least = _cross_entropy(self.targets, self.draws, self.cells.slots, labels, weight)
+        if unchecked is not None:
+            unchecked.append(least)
+        elif not float(least) > SMALLEST_SUM:
             return FullLogits(self.all_draws()).cross_entropy(labels, weight)
         return value
 
@@ -83,22 +90,18 @@ class _AdditiveCrossEntropy(torch.autograd.Function):
     exp(a + d) = exp(a) exp(d), so that all normalising sums are products of small matrices, one
     for each slot: n slots of w targets that have the same head. The gradient, softmax minus
     one-hot, is a product of the same matrices, and as the result is a number it is known forwards
-    but for a factor.
-
-    Nothing is returned where a sum leaves the numbers that can be told apart from 0.
+    but for a factor. The least of the sums is returned too.
     """
 
     @staticmethod
     def forward(ctx: Any, targets: torch.Tensor, draws: torch.Tensor, slots: Slots,
-                labels: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor | None:
+                labels: torch.Tensor, weight: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
         n_draws, n_heads, _ = draws.shape
         a = slots.pack(targets - targets.amax(1, keepdim=True))  # (n, w, C)
         d = (draws - draws.amax(-1, keepdim=True)).transpose(0, 1)  # (K, S, C)
         d = d.index_select(0, slots.tasks)  # (n, S, C)
         exp_a, exp_d = a.exp(), d.exp()
         total = torch.bmm(exp_a, exp_d.mT)  # (n, w, S)
-        if not float(total.min()) > SMALLEST_SUM:
-            return None
         each = slots.weights(a, weight)  # (n, w, 1)
         right = torch.zeros_like(a).scatter_(2, slots.pack(labels.unsqueeze(1)), each)  # w y
         value = (total.log() * each).sum() / n_draws - ((a + d.mean(1, keepdim=True)) * right).sum()
@@ -109,11 +112,13 @@ class _AdditiveCrossEntropy(torch.autograd.Function):
         of_heads = of_draws.new_zeros(n_heads, *of_draws.shape[1:])
         of_heads.index_add_(0, slots.tasks, of_draws)
         ctx.save_for_backward(slots.unpack(of_targets), of_heads.transpose(0, 1))
-        return value
+        least = total.min()
+        ctx.mark_non_differentiable(least)
+        return value, least
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, grad: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         of_targets, of_draws = ctx.saved_tensors
         return grad * of_targets, grad * of_draws, None, None, None
 

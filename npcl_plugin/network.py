@@ -15,7 +15,7 @@ from npcl_plugin.latents import Encoding, LatentEncoder
 from npcl_plugin.layers.decoder import DeepDecoder, LinearDecoder
 from npcl_plugin.layers.encoders import AttentivePath, MeanPath, SampleEncoder, Summary
 from npcl_plugin.layers.feedforward import FeedForwardPath
-from npcl_plugin.layout import Blocks, Cells
+from npcl_plugin.layout import Blocks, Cells, Layout
 from npcl_plugin.logits import AdditiveLogits, FullLogits
 from npcl_plugin.plan import Draws, Plan
 from npcl_plugin.priors import Samples, with_own_draws, with_shared_draws
@@ -147,7 +147,8 @@ class NPNetwork(MammothBackbone):
 
     def training_pass(self, x: torch.Tensor, labels: torch.Tensor, tasks: torch.Tensor, *,
                       context: torch.Tensor, draws: Draws, sets: torch.Tensor | None = None,
-                      from_context: bool = False, n_misdirected: int = 0) -> TrainingPass:
+                      from_context: bool = False, n_misdirected: int = 0,
+                      layout: Layout | None = None) -> TrainingPass:
         """The generative model on a batch of targets, each decoded under its own head.
 
         Args:
@@ -162,11 +163,12 @@ class NPNetwork(MammothBackbone):
                 q(z^t | z^G, T^t), as its derivation in appendix A.1 has it.
             n_misdirected: above 1, the context of each task goes to another one's psi, of this
                 many (ablation).
+            layout: of targets and context, where it is known already.
         """
         sets = torch.zeros_like(labels) if sets is None else sets
 
         # 1. to 3. Encode targets and context; z^G ~ q(z^G | T), z^t ~ q(z^t | z^G, T^t).
-        found = self.infer(self.latent, Samples(x, labels, tasks, sets, context), draws,
+        found = self.infer(self.latent, Samples(x, labels, tasks, sets, context, layout), draws,
                            from_context=from_context, n_misdirected=n_misdirected)
 
         # 4. r_*: what the context of its set says about each target.

@@ -36,7 +36,7 @@ def cell_weights(cells: Cells, size: int, how: Reduction) -> torch.Tensor:
 def task_divergence(posterior: Gaussian, prior: Gaussian, cells: Cells,
                     how: Reduction) -> torch.Tensor:
     """D^t of equation 5, averaged over draws and combined over cells; both batch (N, K)."""
-    return kl(posterior, prior, cell_weights(cells, posterior.size, how) / len(posterior.mean))
+    return kl(posterior, prior, cell_weights(cells, posterior.size, how) / posterior.mean.shape[0])
 
 
 def global_divergence(posterior: Gaussian, prior: Gaussian, cells: Cells,
@@ -70,7 +70,7 @@ def task_regulariser(now: Gaussian, then: Gaussian, past: torch.Tensor, share: t
         share: (K,) part of the replayed samples that belongs to each.
     """
     weight = past.to(share.dtype) if how in ("sum", "sets") else past * share
-    return distance(now, then, weight / (len(now.mean) * (now.size if how == "mean" else 1)))
+    return distance(now, then, weight / (now.mean.shape[0] * (now.size if how == "mean" else 1)))
 
 
 def task_marginal(logits: torch.Tensor, labels: torch.Tensor,

@@ -12,7 +12,7 @@ import torch
 from npcl_plugin.context import misdirect
 from npcl_plugin.gaussians import Gaussian
 from npcl_plugin.latents import LatentEncoder
-from npcl_plugin.layout import Blocks, Cells
+from npcl_plugin.layout import Blocks, Cells, Layout
 from npcl_plugin.plan import Draws
 
 
@@ -24,6 +24,7 @@ class Samples(NamedTuple):
     tasks: torch.Tensor  # (B,)
     sets: torch.Tensor  # (B,)
     context: torch.Tensor  # (m,) rows
+    layout: Layout | None = None  # of targets and context, where it is known already
 
 
 class Latents(NamedTuple):
@@ -37,14 +38,18 @@ class Latents(NamedTuple):
     task_prior: Gaussian  # batch (N, K)
 
 
+def layout_of(latent: LatentEncoder, samples: Samples) -> Layout:
+    """Where targets and context stand, side by side."""
+    blocks = Blocks.targets_and_context(samples.sets.cpu().numpy(), samples.context.cpu().numpy())
+    return latent.layout(samples.tasks, blocks, samples.x)
+
+
 def with_shared_draws(latent: LatentEncoder, samples: Samples, draws: Draws, *,
                       from_context: bool, n_misdirected: int) -> Latents:
     """Posterior and prior of the tasks under the same draws of z^G, N for each set."""
-    x, labels, tasks, sets, context = samples
-    blocks = Blocks.targets_and_context(sets.cpu().numpy(), context.cpu().numpy())
-
     # 1. Encode the targets T and, apart from them, their context C.
-    encoding = latent(x, labels, tasks, blocks)
+    layout = samples.layout or layout_of(latent, samples)
+    encoding = latent.encode(samples.x, samples.labels, layout)
     cells, (global_posterior, global_prior) = encoding.cells, encoding.global_latents.unbind(0)
 
     # 2. z^G ~ q(z^G | T), N draws for each set.
@@ -62,7 +67,7 @@ def with_shared_draws(latent: LatentEncoder, samples: Samples, draws: Draws, *,
 def with_own_draws(latent: LatentEncoder, samples: Samples, draws: Draws, *,
                    from_context: bool, n_misdirected: int) -> Latents:
     """Posterior and prior each under draws of z^G of its own; divergences see the last draw."""
-    x, labels, tasks, sets, context = samples
+    x, labels, tasks, sets, context, _ = samples
     targets = latent(x, labels, tasks, Blocks.of_sets(sets.cpu().numpy()))
     part = latent(x[context], labels[context], tasks[context],
                   Blocks.of_sets(sets[context].cpu().numpy()))

@@ -32,6 +32,14 @@ class Targets(NamedTuple):
     log_odds: torch.Tensor | None  # (B, C) at which classes compete for a row, None for even odds
 
 
+class Forwards(NamedTuple):
+    """A step that was computed forwards."""
+
+    values: dict[str, float]  # the loss and its terms
+    backward: Callable[[], object]  # adds the gradients to the parameters'
+    mean_logits: torch.Tensor | None  # (B, C) under each target's own head, if they are stored
+
+
 @dataclass
 class Step:
     """What a term may look at: one training step, forwards."""
@@ -41,6 +49,7 @@ class Step:
     targets: Targets
     out: TrainingPass
     current_task: int
+    unchecked: list[torch.Tensor] | None = None  # see `logits.AdditiveLogits.cross_entropy`
 
     @cached_property
     def past(self) -> torch.Tensor:
@@ -135,11 +144,20 @@ class Loss:
 
     def __call__(self, step: Step) -> tuple[torch.Tensor, dict[str, float]]:
         """The loss and the values of the terms that it is made of."""
-        present = [(each, weight) for each, weight in self.weighted if each.when(step)]
-        values = torch.stack([each.function(step) for each, _ in present])
-        weights = values.new_tensor([weight for _, weight in present])
-        return values @ weights, dict(zip([each.name for each, _ in present], values.tolist(),
-                                          strict=True))
+        present = self.present(step)
+        loss, values = weighted_sum(step, present)
+        return loss, dict(zip([each.name for each, _ in present], values.tolist(), strict=True))
+
+    def present(self, step: Step) -> list[tuple[Term, float]]:
+        """The terms that take part in a step, and their weights."""
+        return [(each, weight) for each, weight in self.weighted if each.when(step)]
+
+
+def weighted_sum(step: Step, present: list[tuple[Term, float]]) \
+        -> tuple[torch.Tensor, torch.Tensor]:
+    """The sum of these terms, and each without its weight (n,)."""
+    values = torch.stack([each.function(step) for each, _ in present])
+    return values @ values.new_tensor([weight for _, weight in present]), values
 
 
 @term("ce")
@@ -152,7 +170,7 @@ def cross_entropy(step: Step) -> torch.Tensor:
     if step.args.likelihood == "sets" and targets.replayed:
         sizes = len(targets.labels) - targets.replayed, targets.replayed
         weight = torch.cat([targets.x.new_full((size,), 1 / size) for size in sizes])
-    return logits.cross_entropy(targets.labels, weight)
+    return logits.cross_entropy(targets.labels, weight, step.unchecked)
 
 
 @term("d_task", weight="alpha", help="weight of D^t (paper: α)", fits=lambda plan: plan.has_task)
@@ -207,7 +225,7 @@ def task_marginal(step: Step) -> torch.Tensor:
 def head_contrast(step: Step) -> torch.Tensor:
     """Ours: a wrong head shall not be sure."""
     present, cell = step.present, step.out.cells.cell
-    own = torch.arange(len(present), device=present.device).unsqueeze(1) == cell
+    own = torch.arange(present.shape[0], device=present.device).unsqueeze(1) == cell
     return objective.head_contrast(step.every_head, present & ~own)
 
 

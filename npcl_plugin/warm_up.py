@@ -44,10 +44,7 @@ class WarmUpEveryTask(WarmUpOnce):
 
     def begin_task(self, dataset: Any) -> None:
         """Find out how many steps the task will have."""
-        args = self.args
-        iterations = getattr(args, "n_iters", None)
-        whole = iterations or len(dataset.train_loader) * args.n_epochs
-        self.n_steps = int(whole * args.warmup_share)
+        self.n_steps = int(steps_of_task(dataset, self.args) * self.args.warmup_share)
 
     def factor(self, steps: int, steps_of_task: int) -> float:
         """Of the learning rate, after so many steps of the run and of the task."""
@@ -63,6 +60,12 @@ class WarmUpEveryTask(WarmUpOnce):
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Go on with the task at hand."""
         self.n_steps = int(state["n_steps"])
+
+
+def steps_of_task(dataset: Any, args: Namespace) -> int:
+    """How many steps the task that begins will have."""
+    iterations: int | None = getattr(args, "n_iters", None)
+    return iterations or len(dataset.train_loader) * args.n_epochs
 
 
 def warm_up(args: Namespace) -> WarmUpOnce:

@@ -102,6 +102,7 @@ _LIST = {
         "device": "the machine's",
         "num_workers": "the machine's",
         "threads": "the machine's",
+        "step_graphs": "the same numbers, sooner",
         "savecheck": "when checkpoints are written",
         "ckpt_name": "what checkpoints are called",
         "save_checkpoint_mode": "how checkpoints are written",

@@ -110,12 +110,11 @@ class CrossAttention(nn.Module):
 
     def attend(self, queries: torch.Tensor, prepared: tuple[torch.Tensor, torch.Tensor],
                mask: torch.Tensor | None = None) -> torch.Tensor:
-        """Queries (n, n_query) against prepared keys and values -> (n, O); mask (n, m)."""
+        """Queries (n, n_query) against prepared keys and values -> (n, O); mask (1, n, m)."""
         query: torch.Tensor = self.query(queries)
         key, value = prepared
         mixed = multi_head(query[None], key[None], value[None],
-                           n_attention_heads=self.n_attention_heads,
-                           mask=None if mask is None else mask[None])[0]
+                           n_attention_heads=self.n_attention_heads, mask=mask)[0]
         return F.layer_norm(query + self.out(mixed), query.shape[-1:], self.norm.weight,
                             self.norm.bias)
 

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from npcl_plugin.layers.attention import CrossAttention, SelfAttention, attention_weights
-from npcl_plugin.layout import InPlace
+from npcl_plugin.layout import InPlace, apart
 
 
 def mlp(n_in: int, n_hidden: int, n_out: int, *, depth: int, norm: bool) -> nn.Sequential:
@@ -67,7 +67,8 @@ class SampleEncoder(nn.Module):
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Features (B, F), labels (B,) -> (B, O)."""
-        onehot = x.new_zeros(len(x), self.n_classes).scatter_(1, labels.unsqueeze(1), 1)  # (B, C)
+        onehot = x.new_zeros(x.shape[0], self.n_classes)
+        onehot.scatter_(1, labels.unsqueeze(1), 1)  # (B, C)
         found: torch.Tensor = self.project(torch.cat((x, onehot), dim=1))
         return found
 
@@ -102,17 +103,17 @@ class AttentivePath(nn.Module):
         """Context (m, F), (m,) -> what every target is answered from; does not see targets.
 
         Args:
-            sets: (m,) which of several separate contexts a row belongs to; one by default.
+            sets: (m,) which of two separate contexts a row belongs to; one by default.
         """
-        mask = None if sets is None else same(sets, sets)[None]
+        mask = None if sets is None else between(sets, sets, x)
         rows = self.self_attention.among(self.encoder(x, labels), InPlace(1, mask))  # (m, O)
         return Summary(*self.cross_attention.prepare(x, rows), sets)
 
     def attend(self, summary: Summary, x: torch.Tensor,
                sets: torch.Tensor | None = None) -> torch.Tensor:
         """Targets (B, F) -> (B, O); `sets` (B,) as in the summary."""
-        return self.cross_attention.attend(x, (summary.keys, summary.values),
-                                           visible(sets, summary))
+        mask = None if sets is None or summary.sets is None else between(sets, summary.sets, x)
+        return self.cross_attention.attend(x, (summary.keys, summary.values), mask)
 
     def weights(self, summary: Summary, x: torch.Tensor,
                 sets: torch.Tensor | None = None) -> torch.Tensor:
@@ -136,7 +137,7 @@ class MeanPath(nn.Module):
         if sets is None:
             values = rows.mean(0, keepdim=True)
         else:
-            mine = F.one_hot(sets).to(rows.dtype).t()  # (G, m)
+            mine = F.one_hot(sets, 2).to(rows.dtype).t()  # (G, m)
             values = mine @ rows / mine.sum(1, keepdim=True)
         return Summary(values[:, :0], values, sets)
 
@@ -150,6 +151,11 @@ class MeanPath(nn.Module):
 def visible(sets: torch.Tensor | None, summary: Summary) -> torch.Tensor | None:
     """Which rows of a context a target may see, (B, m); None for all."""
     return None if sets is None or summary.sets is None else same(sets, summary.sets)
+
+
+def between(first: torch.Tensor, second: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """(n,), (m,) -> (1, n, m), to be added to scores: rows of other sets are not seen."""
+    return apart(first.to(like), second.to(like)).unsqueeze(0)
 
 
 def same(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:

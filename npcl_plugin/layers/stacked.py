@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 def chosen(stack: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
     """The parameters of some tasks, (T, ...) -> (T', ...)."""
-    return stack if len(stack) == len(tasks) == 1 else stack.index_select(0, tasks)
+    return stack if stack.shape[0] == 1 == tasks.shape[0] else stack.index_select(0, tasks)
 
 
 class StackedLinear(nn.Module):

@@ -30,6 +30,7 @@ from npcl_plugin.contract import (
 )
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.generators import untouched_generators
+from npcl_plugin.graphs import StepGraphs
 from npcl_plugin.inference import Prediction, Predictor
 from npcl_plugin.input_memory import InputMemory, groups_of
 from npcl_plugin.layout import Blocks
@@ -38,8 +39,8 @@ from npcl_plugin.plan import Draws, Plan
 from npcl_plugin.settings import complete
 from npcl_plugin.stream import ClassMeans, refuse_where_features_drift
 from npcl_plugin.tasks import class_ends, task_ids_of, tasks_of
-from npcl_plugin.terms import Loss, Step, Targets
-from npcl_plugin.warm_up import warm_up
+from npcl_plugin.terms import Forwards, Loss, Step, Targets
+from npcl_plugin.warm_up import steps_of_task, warm_up
 
 # Of the end-of-task pass: encoded in one go, though none sees another.
 _BATCHES_TOGETHER = 16
@@ -88,6 +89,7 @@ class NPCL(ContinualModel):
         super().__init__(net, loss, args, transform, dataset)
         self.class_ends = ends
         self.objective = Loss(args, net.plan)
+        self.graphs = StepGraphs(net, args)
         self.steps = 0
         self.buffer = Buffer(args.buffer_size, device="cpu")
         self.context = CONTEXTS[args.context_from]()
@@ -137,6 +139,8 @@ class NPCL(ContinualModel):
             assert examples is not None and labels is not None  # just chosen
             self.input_memory.add(self.normalise(examples), torch.full_like(
                 labels, self.current_task) if dataset.SETTING == "domain-il" else labels)
+        self.graphs.begin_task(steps_of_task(dataset, self.args)
+                               * (self.N_TASKS - self.current_task))
         if self.class_means is not None:
             self.class_means.add(dataset.train_loader.dataset, self.tasks_of)
 
@@ -144,19 +148,26 @@ class NPCL(ContinualModel):
                 epoch: int | None = None,
                 task_ids: torch.Tensor | None = None) -> dict[str, float]:
         """One step of equation 8; returns the loss and its terms."""
-        args = self.args
         targets = self.gather(inputs, labels, task_ids)
+        found = self.graphs(targets, self.objective, self.current_task) or self.forwards(targets)
+        self.descend(found)
+        stored = {} if found.mean_logits is None else {"logits": found.mean_logits[:len(labels)]}
+        self.buffer.add_data(examples=not_aug_inputs, labels=labels,
+                             task_labels=targets.tasks[:len(labels)], **stored)
+        return found.values
+
+    def forwards(self, targets: Targets) -> Forwards:
+        """The loss of equation 8."""
+        args = self.args
         out = self.net.training_pass(
             targets.x, targets.labels, targets.tasks, context=targets.context,
             draws=Draws(args.n_global, args.n_task), sets=targets.sets,
             from_context=args.latents_from == "context",
             n_misdirected=int(self.net.n_heads) if args.noisy_context else 0)
         step = Step(self.net, args, targets, out, self.current_task)
-        values = self.descend(*self.objective(step))
-        stored = {"logits": step.mean_logits[:len(labels)].detach()} if args.dark_replay else {}
-        self.buffer.add_data(examples=not_aug_inputs, labels=labels,
-                             task_labels=targets.tasks[:len(labels)], **stored)
-        return values
+        loss, terms = self.objective(step)
+        return Forwards({"loss": loss.item(), **terms}, loss.backward,
+                        step.mean_logits.detach() if args.dark_replay else None)
 
     def gather(self, inputs: torch.Tensor, labels: torch.Tensor,
                task_ids: torch.Tensor | None = None) -> Targets:
@@ -195,12 +206,11 @@ class NPCL(ContinualModel):
         return Targets(x, labels, tasks, sets, context, replayed, stored,
                        self.log_odds(tasks, replayed))
 
-    def descend(self, loss: torch.Tensor, terms: dict[str, float]) -> dict[str, float]:
+    def descend(self, found: Forwards) -> None:
         """One step down, unless something is not finite: then the weights stay as they were."""
-        values = {"loss": loss.item(), **terms}
-        if all(map(math.isfinite, values.values())):
+        if all(map(math.isfinite, found.values.values())):
             self.opt.zero_grad()
-            loss.backward()
+            found.backward()
             cap_gradients(self.net.process_parameters, self.args.grad_cap)
             if self.class_means is not None:
                 self.class_means.shape_step(self.net.decoder.from_x.weight)
@@ -208,7 +218,6 @@ class NPCL(ContinualModel):
             self.steps += 1
             if self.net.slow is not None:
                 self.net.slow.follow(self.net)
-        return values
 
     def rate_factor(self) -> float:
         """Of the learning rate: it rises at the beginning, and falls from task to task."""

@@ -11,6 +11,7 @@ from npcl_plugin import bench, growth
 def tiny(monkeypatch):
     monkeypatch.setattr(bench, "MLP", "perm-digits")
     monkeypatch.setattr(bench, "RESNET", "seq-digits")
+    monkeypatch.setattr(bench, "RECORDED", bench.PLAIN)  # recording takes seconds
     monkeypatch.setattr(growth, "SIZES", {"buffer": (20, 40), "tasks": (2, 3),
                                           "classes": (5, 10), "draws": (1, 2)})
 
