@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from npcl_plugin import arguments, terms
+from npcl_plugin.layers import decoder
 from npcl_plugin.plan import Plan
 from npcl_plugin.terms import TERMS, Loss, term
 
@@ -50,3 +51,12 @@ def test_a_weight_of_0_and_a_missing_latent_leave_a_term_out():
 
 def test_no_two_terms_share_a_name_or_a_weight():
     assert len({each.name for each in TERMS}) == len(TERMS) == len(WEIGHTS) + 1
+
+
+def test_a_layer_by_class_is_the_linear_one_and_so_are_its_gradients():
+    torch.manual_seed(0)
+    rows, layer = torch.randn(3, 5, 4, dtype=torch.double), torch.nn.Linear(4, 2).double()
+    rows.requires_grad_()
+    found = decoder._by_class(rows, layer.weight, layer.bias)
+    torch.testing.assert_close(found.mT, layer(rows))
+    assert torch.autograd.gradcheck(decoder._by_class, (rows, layer.weight, layer.bias))
