@@ -138,6 +138,23 @@ def additive_answer(targets: torch.Tensor, draws: torch.Tensor,
     return exp_a * (share @ exp_d) / n_draws
 
 
+def answer_by_class(logits: torch.Tensor, mode: HeadInference) -> torch.Tensor | None:
+    """Probabilities (B, C) as `answer` has them, of logits (T', S, C, B): half the time.
+
+    None for rules that look at other things than entropies.
+    """
+    if mode not in ("entropy", "mixture", "naive"):
+        return None
+    if mode == "naive":
+        return logits.mean((0, 1)).softmax(0).t()
+    log_probs = logits.log_softmax(2)
+    probs = log_probs.exp()
+    if mode == "mixture":
+        return probs.mean((0, 1)).t()
+    heads = (probs * log_probs).sum((1, 2)).argmax(0)  # (B,) of least entropy
+    return probs.mean(1)[heads, :, torch.arange(len(heads), device=heads.device)]
+
+
 class Prepared(NamedTuple):
     """A context, ready to answer."""
 
@@ -279,8 +296,11 @@ class Predictor:
             r = ready.represent(x)
             probs = additive_answer(*self.net.additive_logits(x, r, ready.z), self.mode) \
                 if self.net.decoder.additive else None
-            return answer(self.net.decode(x, r, ready.z), self.mode).probs \
-                if probs is None else probs
+            if probs is not None:
+                return probs
+            logits = self.net.decode(x, r, ready.z)  # (T', S, B, C)
+            probs = answer_by_class(logits.mT, self.mode)
+            return answer(logits, self.mode).probs if probs is None else probs
 
     @torch.no_grad()
     def __call__(self, images: torch.Tensor, draws: Draws | None = None,

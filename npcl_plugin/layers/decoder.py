@@ -108,10 +108,10 @@ class DeepDecoder(LinearDecoder):
         *before, last = self.rest
         for layer in before:
             hidden = layer(hidden)
-        if hidden.dim() != 3:
-            return cast(torch.Tensor, last(hidden))
-        found: torch.Tensor = _by_class(hidden, last.weight, last.bias)
-        return found.mT
+        draws = hidden.flatten(0, -3)  # (S, B, O), or of every head
+        by_class = _by_class(draws, last.weight, last.bias)  # (S, C, B)
+        found: torch.Tensor = by_class.mT.unflatten(0, hidden.shape[:-2])
+        return found
 
 
 class _ByClass(torch.autograd.Function):

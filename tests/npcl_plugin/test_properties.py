@@ -12,7 +12,7 @@ from torch.distributions import Normal, kl_divergence
 from npcl_plugin import objective
 from npcl_plugin.context import Context, covering_rows, misdirect, rows_per_class
 from npcl_plugin.gaussians import Gaussian, draw
-from npcl_plugin.inference import additive_answer, answer, prepare
+from npcl_plugin.inference import additive_answer, answer, answer_by_class, prepare
 from npcl_plugin.layout import Blocks, Cells, Layout, Packed, Slots, cheapest_width
 from npcl_plugin.logits import AdditiveLogits, FullLogits
 from npcl_plugin.plan import Draws
@@ -233,6 +233,15 @@ def test_answers_of_additive_logits_are_those_of_the_logits(mode, seed, scale):
     if got is not None:
         torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
     assert got is not None or scale == 20
+
+
+@QUICK
+@given(seed=seeds, mode=st.sampled_from(["entropy", "mixture", "naive"]),
+       scale=st.sampled_from([1.0, 100.0]))
+def test_answers_by_class_are_the_same_answers(seed, mode, scale):
+    logits = torch.randn(4, 3, 6, 5, generator=torch.Generator().manual_seed(seed)).double() * scale
+    torch.testing.assert_close(answer_by_class(logits.mT, mode), answer(logits, mode).probs)
+    assert answer_by_class(logits.mT, "variance") is None
 
 
 def cells_of(heads, n_heads):
