@@ -6,13 +6,13 @@ from experiments.contributions import load_contributions
 from experiments.measures import definition
 from experiments.paths import ROOT
 from experiments.run import BROKEN, Run, printable
-from experiments.tables import cost, headline, paper, search
+from experiments.tables import cost, features, headline, paper, search
 from experiments.tables.headline import all_settings
 from experiments.tables.published import SOURCES
 from experiments.tables.sections import MeasuredRuns, Section, sections
 from experiments.tables.table import Table
 
-OWN = (cost, headline, paper, search)  # imported for the sections that they register
+OWN = (cost, features, headline, paper, search)  # imported for the sections that they register
 
 
 def all_sections() -> dict[str, Section]:
