@@ -145,6 +145,15 @@ def test_slurm_job_goes_on_after_the_runs_that_it_has_done(tmp_path, monkeypatch
     assert done == ["er seed 1", "er seed 2"]
 
 
+@pytest.fixture
+def heard_signals():
+    """Ctrl-C is not ignored, as it is in tests that a shell runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard_signals")
 @pytest.mark.parametrize("signals", [1, 2])
 def test_slurm_jobs_that_wait_are_cancelled_by_the_first_ctrl_c(signals, fake_slurm, tmp_path):
     outcomes, said, timers = [], io.StringIO(), []
