@@ -67,8 +67,8 @@ def test_every_measure_has_a_label_and_a_definition():
 def test_sections_keep_the_order_of_the_page():
     assert list(all_sections()) == [
         "headline", "rivals", "main", "bwt", "calibration", "objectives", "few-shot",
-        "noisy-context", "storage", "parameters", "time", "novelty", "confidence", "draws",
-        "context", "search", "reproduction"]
+        "noisy-context", "storage", "features", "parameters", "time", "novelty", "confidence",
+        "draws", "context", "search", "reproduction"]
 
 
 def test_the_package_knows_no_method_in_particular():
