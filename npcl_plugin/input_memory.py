@@ -71,6 +71,11 @@ class InputMemory:
         return (least / (1 + least)).to(inputs)
 
 
-def groups_of(dataset: Any) -> int:
+def group_count(dataset: Any) -> int:
     """How many groups a benchmark has: tasks where they are domains, else classes."""
     return int(dataset.N_TASKS if dataset.SETTING == "domain-il" else dataset.N_CLASSES)
+
+
+def groups_of(labels: torch.Tensor, task: int, dataset: Any) -> torch.Tensor:
+    """The groups (B,) of a task's samples with these labels (B,)."""
+    return torch.full_like(labels, task) if dataset.SETTING == "domain-il" else labels

@@ -32,7 +32,7 @@ from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.generators import untouched_generators
 from npcl_plugin.graphs import StepGraphs
 from npcl_plugin.inference import Prediction, Predictor
-from npcl_plugin.input_memory import InputMemory, groups_of
+from npcl_plugin.input_memory import InputMemory, group_count, groups_of
 from npcl_plugin.layout import Blocks
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws, Plan
@@ -99,7 +99,7 @@ class NPCL(ContinualModel):
             refuse_where_features_drift(args)
             self.class_means = ClassMeans(dataset.N_CLASSES, dataset.SIZE[0],
                                           args.stream_shrinkage)
-        self.input_memory = InputMemory(groups_of(dataset)) if args.input_memory else None
+        self.input_memory = InputMemory(group_count(dataset)) if args.input_memory else None
         self.predictor = Predictor(
             net.answering, lambda: self.buffer, self.normalise, mode=args.head_inference,
             draws=Draws(args.n_global_eval, args.n_task), seed=int(args.seed or 0),
@@ -137,8 +137,8 @@ class NPCL(ContinualModel):
         if self.input_memory is not None:
             examples, labels = self.context.examples, self.context.labels
             assert examples is not None and labels is not None  # just chosen
-            self.input_memory.add(self.normalise(examples), torch.full_like(
-                labels, self.current_task) if dataset.SETTING == "domain-il" else labels)
+            self.input_memory.add(self.normalise(examples),
+                                  groups_of(labels, self.current_task, dataset))
         self.graphs.begin_task(steps_of_task(dataset, self.args)
                                * (self.N_TASKS - self.current_task))
         if self.class_means is not None:
