@@ -113,6 +113,12 @@ def _add_sampling(parser: Any) -> None:
     add("--n_global_eval", type=DRAWS, default=10,
         help="draws of z^G in evaluation (paper: N = 10)")
     add("--n_task", type=DRAWS, default=1, help="draws of z^t for each z^G (paper: M = 1)")
+    add("--draws_per_target", type=DRAWS, default=10,
+        help="draws of z that a target is decoded under in training where the decoder has hidden "
+             "layers; of more draws each has its share of the targets")
+    add("--memory_batches", type=COUNT, default=100,
+        help="batches of the pass at the end of a task that records its distributions; 0: all of "
+             "the task (the paper)")
     add("--context_per_class", type=SIZE, default=100,
         help="samples per class in the context dataset (paper: D_C^t, 100)")
     add("--context_share", type=number(float, above=0, most=100), default=0.125,

@@ -64,8 +64,14 @@ class Cells:
     @cached_property
     def own(self) -> torch.Tensor:
         """The cell of each target, one-hot (B, K): a product with it is faster than indexing."""
-        numbers = torch.arange(self.tasks.shape[0], device=self.cell.device)
-        return (self.cell.unsqueeze(1) == numbers).to(self.share)
+        return self.own_in(1)
+
+    def own_in(self, turns: int) -> torch.Tensor:
+        """Turn and cell of each target, one-hot (B, turns K); targets take turns one by one."""
+        count, device = self.tasks.shape[0], self.cell.device
+        turn = torch.arange(self.cell.shape[0], device=device) % turns
+        numbers = torch.arange(turns * count, device=device)
+        return (torch.add(self.cell, turn, alpha=count).unsqueeze(1) == numbers).to(self.share)
 
     @cached_property
     def slots(self) -> "Slots":

@@ -78,7 +78,8 @@ class NPNetwork(MammothBackbone):
         sizes = (self.n_features, size, plan.n_classes)
         self.decoder: LinearDecoder = DeepDecoder(
             *sizes, width=self.n_features if plan.decoder_width == "features" else size,
-            depth=plan.decoder_depth, norm=plan.norm, has_latent=has_latent) \
+            depth=plan.decoder_depth, norm=plan.norm, has_latent=has_latent,
+            draws_per_target=plan.draws_per_target) \
             if plan.decoder_depth else LinearDecoder(*sizes, has_latent=has_latent)
         self.memory = GlobalHistory(plan.n_tasks, size, plan.n_anchors) if plan.n_anchors > 1 \
             else DistributionMemory(plan.n_tasks, size)

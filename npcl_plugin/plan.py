@@ -23,6 +23,7 @@ class Plan:
         attention: rows attend to each other (not in np and cnp, which take means).
         residual_decoder: add the backbone's own classifier to the logits (our extension).
         decoder_depth: hidden layers of the decoder.
+        draws_per_target: how many draws such a decoder decodes a target under in training.
         decoder_width: whether these are as wide as the latents or as the features.
         encoders: as the paper describes them, or as the authors' code has them.
         global_draws: one z^G for all tasks of a set, or one for each.
@@ -40,6 +41,7 @@ class Plan:
     attention: bool = True
     residual_decoder: bool = False
     decoder_depth: int = 1
+    draws_per_target: int = 10
     decoder_width: DecoderWidth = "latents"
     encoders: Encoders = "paper"
     global_draws: GlobalDraws = "set"

@@ -3,6 +3,7 @@
 The first layer is linear, so W [x; r; z] = W_x x + W_r r + W_z z: the first two are computed
 once per target, the third once per draw, and only their sum has both dimensions.
 """
+import sys
 from typing import Any, cast
 
 import torch
@@ -79,11 +80,14 @@ class DeepDecoder(LinearDecoder):
         width: of the hidden layers.
         depth, norm: see `layers.encoders.mlp`.
         has_latent: whether z exists.
+        draws_per_target: how many of the draws a target is decoded under in training; with more of
+            them targets take turns, so that every draw has some.
     """
 
     def __init__(self, n_features: int, size: int, n_classes: int, *, width: int, depth: int,
-                 norm: bool, has_latent: bool) -> None:
+                 norm: bool, has_latent: bool, draws_per_target: int = sys.maxsize) -> None:
         super().__init__(n_features, size, width, has_latent=has_latent)
+        self.draws_per_target = draws_per_target
         self.norm = nn.LayerNorm(width) if norm else nn.Identity()
         self.rest = mlp(width, width, n_classes, depth=depth - 1, norm=norm)
 
@@ -96,10 +100,13 @@ class DeepDecoder(LinearDecoder):
                 cells: Cells) -> AdditiveLogits | FullLogits:
         """See `LinearDecoder.forward`."""
         targets, draws = self.of_targets(x, r), self.from_z(z)  # (B, O), (S, K, O)
-        if draws.shape[1] == 1:
+        turns = max(len(draws) // self.draws_per_target, 1)
+        if turns == 1 and draws.shape[1] == 1:
             return FullLogits(self.logits(targets + draws))
-        shape = (len(draws), -1, -1)
-        hidden = torch.baddbmm(targets.expand(shape), cells.own.expand(shape), draws)
+        each = len(draws) // turns
+        draws = draws[:each * turns].view(each, turns * draws.shape[1], -1)
+        shape = (each, -1, -1)
+        hidden = torch.baddbmm(targets.expand(shape), cells.own_in(turns).expand(shape), draws)
         return FullLogits(self.logits(hidden))
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:

@@ -78,6 +78,7 @@ class NPCL(ContinualModel):
             has_global=self.HAS_GLOBAL, has_task=self.HAS_TASK,
             attention=self.ATTENTION and args.attention_heads > 0,
             residual_decoder=bool(args.residual_decoder), decoder_depth=args.decoder_depth,
+            draws_per_target=args.draws_per_target,
             decoder_width=args.decoder_width, encoders=args.encoders,
             global_draws=args.global_draws,
             n_anchors=dataset.N_TASKS if args.gr_against == "all" else 1))
@@ -226,7 +227,7 @@ class NPCL(ContinualModel):
 
     @torch.no_grad()
     def end_task(self, dataset: Any) -> None:
-        """One more pass over the task with replay fills the distribution memory, if it is read."""
+        """A pass over the task with replay fills the distribution memory, if it is read."""
         if self.task_iteration == 0:  # nothing was learned (--start_from, --inference_only)
             return
         if self.memory_is_used():
@@ -256,8 +257,8 @@ class NPCL(ContinualModel):
         self.net.memory.record(averages)
 
     def labelled_batches(self, loader: Any) -> Iterator[Context]:
-        """Features, labels and tasks of the labelled samples, batch by batch."""
-        for i, batch in enumerate(loader):
+        """Features, labels and tasks of labelled samples, for `--memory_batches`."""
+        for i, batch in enumerate(islice(loader, self.args.memory_batches or None)):
             if self.args.debug_mode and i > self.get_debug_iters():
                 break
             images, labels, ids = batch[0], batch[1], task_ids_of(loader.dataset, batch)

@@ -259,6 +259,17 @@ def test_tasks_that_see_no_other_are_remembered_without_it(tmp_path):
     torch.testing.assert_close(got, torch.stack((expected.mean[0, 0], expected.sd[0, 0])))
 
 
+@pytest.mark.parametrize("asked, seen", [(3, 3), (0, 9)])
+def test_the_pass_after_a_task_takes_as_many_batches_as_asked(tmp_path, monkeypatch, asked, seen):
+    run = build(tmp_path, "npcl", "seq-digits", 60, "--memory_batches", asked)
+    sizes = []
+    monkeypatch.setattr(type(run.model), "measure",
+                        lambda self, batches, replay, averages: sizes.extend(map(len, batches)))
+    monkeypatch.setattr(type(run.model.net.memory), "record", lambda self, averages: None)
+    learn_briefly(run, tasks=1)
+    assert len(sizes) == seen  # of nine batches of 32
+
+
 def test_terms_appear_when_the_paper_says_so(tmp_path):
     run = build(tmp_path)
     model = run.model

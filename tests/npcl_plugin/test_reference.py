@@ -83,6 +83,22 @@ def test_decoding_from_the_context_is_equation_5():
     torch.testing.assert_close(out.logits.all_draws(), expected, rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("kind, each", [("npcl", 2), ("st_npcl", 3), ("anp", 4), ("anp", 2)])
+def test_targets_take_turns_so_that_every_draw_is_decoded(kind, each):
+    x, labels, tasks, context = samples()
+    decoded = {}
+    for per_target in (100, each):
+        torch.manual_seed(7)
+        net = network(kind, draws_per_target=per_target)
+        torch.manual_seed(1)
+        out = net.training_pass(x, labels, tasks, context=context, draws=Draws(N, M))
+        decoded[per_target] = out.logits.all_draws()  # (S, B, C)
+    every, turns = decoded[100], N * M // each
+    assert every.shape[0] == N * M and decoded[each].shape[0] == N * M // turns
+    for target in range(len(labels)):  # the first takes the first draw of every turn, and so on
+        torch.testing.assert_close(decoded[each][:, target], every[target % turns::turns, target])
+
+
 @pytest.mark.parametrize("how", ["sum", "sample", "mean"])
 @pytest.mark.parametrize("kind", ["npcl", "st_npcl", "anp", "np", "cnp"])
 def test_two_sets_in_one_pass_do_not_see_each_other(kind, how):
