@@ -17,9 +17,10 @@ Pairs = tuple[list[torch.Tensor], list[torch.Tensor]]
 class SlowWeights(nn.Module):
     """A copy of a network, always in evaluation mode, that follows the network slowly.
 
-    slow = d * slow + (1 - d) * net after each step, with d = min(decay, (1 + k) / (10 + k)) in
-    step k: a run that has just begun is not held to the weights that it began with. Statistics
-    of normalisation layers are averaged like weights; counters are those of the network.
+    slow = d * slow + (1 - d) * net after each step, with d = min(decay, k / (k + 1)) in step k: the
+    plain mean of the weights after all steps so far, without those that the run began with, until
+    that remembers as long as the decay does. Statistics of normalisation layers are averaged like
+    weights; counters are those of the network.
 
     Args:
         net: the network, of which this may become a part.
@@ -51,7 +52,7 @@ class SlowWeights(nn.Module):
         """Take in the network's weights as they are after a step."""
         averaged, copied = self._pairs = self._pairs or self._pair_with(net)
         k = int(self.steps)
-        torch._foreach_lerp_(*averaged, 1.0 - min(self.decay, (1 + k) / (10 + k)))
+        torch._foreach_lerp_(*averaged, 1.0 - min(self.decay, k / (k + 1)))
         torch._foreach_copy_(*copied)
         self.steps += 1
 

@@ -40,7 +40,7 @@ def test_the_average_has_a_closed_form(net):
         slow.follow(net)
         weights.append(net.layer.weight.clone())
         statistics.append(net.norm.running_mean.clone())
-    decays = torch.tensor([min(0.9, (1 + k) / (10 + k)) for k in range(100)])
+    decays = torch.tensor([min(0.9, k / (k + 1)) for k in range(100)])
     share = torch.cat((torch.zeros(1), 1 - decays))
     share[0] = 1
     share[:-1] *= decays.flip(0).cumprod(0).flip(0)  # what later steps leave of it
@@ -48,6 +48,17 @@ def test_the_average_has_a_closed_form(net):
     for got, seen in ((slow.copy.layer.weight, weights), (slow.copy.norm.running_mean, statistics)):
         assert torch.allclose(got, torch.tensordot(share, torch.stack(seen), 1), atol=1e-5)
     assert slow.copy.norm.num_batches_tracked == net.norm.num_batches_tracked == 100
+
+
+def test_before_the_decay_it_is_the_plain_mean_of_the_weights_after_all_steps(net):
+    slow, weights = SlowWeights(net, 0.999, "memory"), []
+    for _ in range(50):
+        change(net)
+        slow.follow(net)
+        weights.append(net.layer.weight.clone())
+        if len(weights) == 1:
+            assert torch.equal(slow.copy.layer.weight, net.layer.weight)
+    assert torch.allclose(slow.copy.layer.weight, torch.stack(weights).mean(0), atol=1e-5)
 
 
 def test_nobody_trains_it_and_the_shared_child_is_one(net):
@@ -67,7 +78,7 @@ def test_it_follows_a_network_that_was_moved_or_loaded(net):
                          for name, value in net.state_dict().items()})
     before = net.slow.copy.layer.weight.clone()
     net.slow.follow(net)
-    assert torch.allclose(net.slow.copy.layer.weight, before.lerp(net.layer.weight, 1 - 2 / 11))
+    assert torch.allclose(net.slow.copy.layer.weight, before.lerp(net.layer.weight, 1 - 1 / 2))
 
 
 def build(tmp_path, *more):
