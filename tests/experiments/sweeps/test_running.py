@@ -88,6 +88,17 @@ def test_guess_for_resnet18_is_near_what_was_measured(tmp_path):
     assert 75 < estimate(spec, []).seconds / 3600 < 110
 
 
+@pytest.mark.parametrize("model, least, most", [("er", 8, 60), ("npcl", 15, 120)])
+def test_runs_on_features_are_not_taken_for_days_of_resnet18(tmp_path, model, least, most):
+    """Measured: ER 5 s, NPCL 21 s."""
+    plain = {"model": model, "dataset": "seq-cifar100", "buffer_size": "500"}
+    spec = RunSpec({**plain, "features": "efficientnet-lite0", "seed": 0},
+                   Folders.of(str(tmp_path), "results/"))
+    spec.args, spec.n_tasks = SimpleNamespace(backbone="identity", n_epochs=1), 10
+    found = estimate(spec, [(plain, 300_000.0)])
+    assert found.source == "guess" and least < found.seconds < most
+
+
 def test_measured_runs_are_read_from_the_committed_results(tmp_path):
     found = measured_runs()
     assert ({"model": "er", "dataset": "perm-mnist", "buffer_size": "200"}) in [g for g, _ in found]
