@@ -35,6 +35,7 @@ class Prediction:
             heads answer, the one of least entropy.
         draws: (S, B, C) probabilities of that head, draw by draw.
         probs: (B, C) the answer.
+        head_probs: (T', B, C) what each head would answer.
         distance: (B,) from everything known, 0 to 1; see `Predictor.novelty`. None if nothing is.
     """
 
@@ -43,6 +44,7 @@ class Prediction:
     head: torch.Tensor
     draws: torch.Tensor
     probs: torch.Tensor
+    head_probs: torch.Tensor
     distance: torch.Tensor | None = None
 
 
@@ -59,20 +61,13 @@ def distance(x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
     return nearest.clamp(0, 1).acos() * (2 / math.pi)
 
 
-def entropy_of_heads(log_probs: torch.Tensor) -> torch.Tensor:
-    """(T', S, B, C) log-probabilities -> (T', B); the paper's sum over draws, divided by S."""
-    return -(log_probs.exp() * log_probs).sum(-1).mean(1)
-
-
-def doubt(logits: torch.Tensor, log_probs: torch.Tensor, mode: HeadInference) -> torch.Tensor:
-    """How unsure each head is, (T', B): the least one answers."""
+def doubt(logits: torch.Tensor, probs: torch.Tensor, mode: HeadInference) -> torch.Tensor:
+    """How unsure each head is by other rules than entropy, (T', B): the least one answers."""
     if mode == "variance":
-        return log_probs.exp().var(1, unbiased=False).sum(-1)
+        return probs.var(1, unbiased=False).sum(-1)
     if mode == "energy":
         return -logits.logsumexp(-1).mean(1)
-    if mode == "max_prob":
-        return -log_probs.exp().mean(1).amax(-1)
-    return entropy_of_heads(log_probs)
+    return -probs.mean(1).amax(-1)  # max_prob
 
 
 def answer(logits: torch.Tensor, mode: HeadInference,
@@ -84,20 +79,22 @@ def answer(logits: torch.Tensor, mode: HeadInference,
         heads: (B,) positions of the heads that shall answer (the oracle of the analyses).
     """
     log_probs = logits.log_softmax(-1)
-    entropy = entropy_of_heads(log_probs)
+    probs = log_probs.exp()
+    head_probs = probs.mean(1)  # (T', B, C)
+    entropy = -log_probs.mul_(probs).sum(-1).mean(1)  # the paper's sum over draws, divided by S
     oracle = heads is not None
     if heads is None:
         heads = (entropy if mode in ("entropy", "mixture", "naive")
-                 else doubt(logits, log_probs, mode)).argmin(0)
+                 else doubt(logits, probs, mode)).argmin(0)
     batch = torch.arange(logits.shape[2], device=logits.device)
-    draws = log_probs[heads, :, batch].exp().transpose(0, 1)  # (S, B, C)
+    draws = probs[heads, :, batch].transpose(0, 1)  # (S, B, C)
     if mode == "mixture" and not oracle:
-        probs = log_probs.exp().mean((0, 1))
+        said = head_probs.mean(0)
     elif mode == "naive" and not oracle:
-        probs = logits.mean((0, 1)).softmax(-1)
+        said = logits.mean((0, 1)).softmax(-1)
     else:
-        probs = draws.mean(0)
-    return Prediction(logits, entropy, heads, draws, probs)
+        said = draws.mean(0)
+    return Prediction(logits, entropy, heads, draws, said, head_probs)
 
 
 def additive_answer(targets: torch.Tensor, draws: torch.Tensor,

@@ -15,13 +15,11 @@ import torch
 from npcl_plugin.contract import keeps_only_buffer
 from npcl_plugin.inference import answer as combine
 from npcl_plugin.plan import Draws
-from npcl_plugin.uncertainty.np_context import head_count
-from npcl_plugin.uncertainty.predictions import is_np
+from npcl_plugin.uncertainty.predictions import batch_size, is_np
 
 CONTEXT_SHARES = (0.0, 0.025, 0.125, 0.25, 0.5, 1.0)
 N_DRAWS = (1, 5, 10, 20, 50)
 M_DRAWS = (1, 5, 10)
-_LARGEST = 2 ** 24
 
 
 class Targets(NamedTuple):
@@ -123,8 +121,7 @@ def by_draws(model: Any, targets: Targets, n_seen: int) -> dict[str, Any]:
 
 def _timed(model: Any, targets: Targets, draws: Draws) -> tuple[torch.Tensor, float]:
     """Probabilities (n, C) as `model.predict` gives them, and the time from images to them."""
-    net, numbers = model.net, draws.total * model.net.plan.n_classes
-    size = int(min(256, max(8, _LARGEST // (numbers * head_count(model)))))
+    net, size = model.net, batch_size(model, draws)
 
     def probabilities() -> torch.Tensor:
         model.predictor.forget()

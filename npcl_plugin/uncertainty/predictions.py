@@ -19,7 +19,9 @@ from npcl_plugin.uncertainty.np_context import head_count
 
 BATCH = 256
 QQ_SAMPLES = 16
-_LARGEST = 2 ** 24  # numbers in all heads' logits of a batch
+# Numbers in all heads' logits of a batch: more leave the caches, and take two to three times as
+# long for each image.
+_LARGEST = 2 ** 20
 _SMALLEST_LOG = -100.0
 
 
@@ -75,6 +77,12 @@ def compact(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             for name, value in arrays.items()}
 
 
+def batch_size(model: Any, draws: Draws) -> int:
+    """How many images all heads of a neural process answer at a time."""
+    numbers = head_count(model) * draws.total * model.net.plan.n_classes
+    return int(min(BATCH, max(8, _LARGEST // numbers)))
+
+
 def head_arrays(model: Any, data: Any, rows: torch.Tensor, draws: Draws, n_seen: int,
                 true_heads: torch.Tensor | None = None) -> dict[str, np.ndarray]:
     """What the NP family adds, for the same rows (at least one).
@@ -83,8 +91,7 @@ def head_arrays(model: Any, data: Any, rows: torch.Tensor, draws: Draws, n_seen:
         true_heads: (n,) head of each row's task; None for novel data, which has none. With it
             `differences` (n, S) between the two most predicted classes are there too.
     """
-    numbers = head_count(model) * draws.total * model.net.plan.n_classes
-    size = int(min(BATCH, max(16, _LARGEST // numbers)))
+    size = batch_size(model, draws)
     parts: list[dict[str, np.ndarray]] = []
     done = 0
     for images, labels in batches(data, rows, size):
@@ -108,13 +115,12 @@ def choose_for_qq(arrays: dict[str, np.ndarray]) -> None:
 def _of_heads(prediction: Prediction, n_seen: int) -> dict[str, np.ndarray]:
     """For novel and known data alike, (B, ...) each; `distance` where there is a context."""
     logits, batch = prediction.logits, torch.arange(len(prediction.head))
-    mean_probs = logits.softmax(-1).mean(1)[..., :n_seen]  # (H, B, K)
     chosen = logits[prediction.head, :, batch.to(logits.device)]  # (B, S, C)
     of_probs, of_entropies = variances(prediction.draws.cpu().double().numpy())
     far = {} if prediction.distance is None else {"distance": prediction.distance.cpu().numpy()}
     return {**far, "head": prediction.head.cpu().numpy(),
             "head_entropy": prediction.entropy.T.cpu().numpy().astype(np.float16),
-            "head_predicted": mean_probs.argmax(-1).T.cpu().numpy(),
+            "head_predicted": prediction.head_probs[..., :n_seen].argmax(-1).T.cpu().numpy(),
             "energy": -chosen.double().logsumexp(-1).mean(1).cpu().numpy(),
             "variance_softmax": of_probs, "variance_entropy": of_entropies}
 

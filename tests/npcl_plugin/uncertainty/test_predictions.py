@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from runs import ROOT, experiment
 from torch.utils.data import Dataset
 
+from npcl_plugin.plan import Draws
 from npcl_plugin.uncertainty import predictions, summary
 from npcl_plugin.uncertainty.files import load_arrays, plain, save_arrays, save_json
 from npcl_plugin.uncertainty.novel_data import novel_for
@@ -26,6 +27,24 @@ def test_evenly_spaced_rows_are_distinct_and_span_the_set(total, count):
     assert len(set(rows)) == len(rows) and rows == sorted(rows)
     if len(rows) > 1:
         assert rows[0] == 0 and rows[-1] == total - 1
+
+
+@pytest.mark.parametrize("draws", [Draws(3), Draws(900)])
+def test_what_heads_say_does_not_depend_on_how_many_images_they_see_at_once(
+        tmp_path, monkeypatch, draws):
+    run = experiment(tmp_path, "--model", "npcl", "--dataset", "seq-digits", "--buffer_size",
+                     20)
+    run.dataset.get_data_loaders()
+    model, data = run.model.eval(), run.dataset.test_loaders[0].dataset
+    model.net.n_heads.fill_(5)
+    asked = {"data": data, "rows": torch.arange(40), "draws": draws, "n_seen": 2,
+             "true_heads": torch.arange(40) % 5}
+    size = predictions.batch_size(model, draws)
+    assert 5 * draws.total * 10 * size <= 2 ** 20 or size == 8, "more leaves the caches"
+    few = predictions.head_arrays(model, **asked)
+    monkeypatch.setattr(predictions, "batch_size", lambda model, draws: 13)
+    for name, value in predictions.head_arrays(model, **asked).items():
+        np.testing.assert_allclose(value, few[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 
 class Rows(Dataset):
