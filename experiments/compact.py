@@ -11,7 +11,7 @@ from engine.bounded import Unreadable, read_json
 from engine.errors import UsageError
 from engine.files import atomic_write
 from engine.identity import experiment_settings
-from experiments.command_line import portable
+from experiments.command_line import given_by, portable
 from experiments.identity import changed_settings
 from experiments.run import Damaged, LeftOut, Run, printable, run_of_record
 
@@ -110,7 +110,8 @@ def write_records(records: Iterable[dict[str, Any]], out: Path, add: bool) -> in
     """Write records in a stable order; returns how many the file has now.
 
     Args:
-        add: keep what is in the file already; of the same command the new record stays.
+        add: keep what is in the file already; of the same command, whatever the order of its
+            arguments, the new record stays.
 
     Raises:
         UsageError: the file that is to be added to is damaged; it stays as it is.
@@ -120,12 +121,18 @@ def write_records(records: Iterable[dict[str, Any]], out: Path, add: bool) -> in
     if not all(isinstance(entry, dict) and isinstance(entry.get("command"), str)
                for entry in known):
         raise UsageError(f"{out} holds entries that are no records of runs; add to another file.")
-    whole = list({(entry["command"], str(entry.get("seed"))): entry
-                  for entry in (*known, *found)}.values()) if add else found
+    whole = list({_command_of(entry): entry for entry in (*known, *found)}.values()) \
+        if add else found
     whole.sort(key=_place)
     text = ",\n".join(json.dumps(entry) for entry in whole)
     atomic_write(out, f"[\n{text}\n]\n".encode())
     return len(whole)
+
+
+def _command_of(entry: dict[str, Any]) -> tuple[str, str]:
+    """Equal for records of the same command and seed."""
+    given = sorted(given_by(entry["command"]).items())
+    return (repr(given) if given else entry["command"], str(entry.get("seed")))
 
 
 def _place(entry: dict[str, Any]) -> tuple[str, str, int, str, int]:

@@ -107,6 +107,16 @@ def test_runs_that_drew_their_seeds_are_records_of_their_own(tmp_path):
     assert [run.accuracy["class-il"] for run in read_compact(out)[0]] == [50.0, 70.0]
 
 
+def test_a_command_with_its_arguments_in_another_order_is_the_same_command(tmp_path):
+    out = tmp_path / "one.json"
+    for words, accuracy in (("--model er --dataset seq-digits --buffer_size 50", 50.0),
+                            ("--model er --buffer_size 50 --dataset=seq-digits", 60.0)):
+        write_records([record_of(Run("er", "seq-digits", "class-il", {"class-il": accuracy},
+                                     f"python mammoth/main.py {words}", seed=1,
+                                     matrix={"class-il": [[accuracy]]}))], out, add=True)
+    assert [run.accuracy["class-il"] for run in read_compact(out)[0]] == [60.0]
+
+
 def test_a_place_that_cannot_be_written_is_a_mistake_of_the_command(tmp_path, capsys):
     assert collect.main([str(tmp_path), "--out", str(tmp_path)]) == 2
     assert "--out" in capsys.readouterr().err
