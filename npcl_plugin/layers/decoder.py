@@ -3,7 +3,6 @@
 The first layer is linear, so W [x; r; z] = W_x x + W_r r + W_z z: the first two are computed
 once per target, the third once per draw, and only their sum has both dimensions.
 """
-import sys
 from typing import Any, cast
 
 import torch
@@ -85,7 +84,7 @@ class DeepDecoder(LinearDecoder):
     """
 
     def __init__(self, n_features: int, size: int, n_classes: int, *, width: int, depth: int,
-                 norm: bool, has_latent: bool, draws_per_target: int = sys.maxsize) -> None:
+                 norm: bool, has_latent: bool, draws_per_target: int) -> None:
         super().__init__(n_features, size, width, has_latent=has_latent)
         self.draws_per_target = draws_per_target
         self.norm = nn.LayerNorm(width) if norm else nn.Identity()
