@@ -29,8 +29,8 @@ from npcl_plugin.terms import Forwards, Loss, Step, Targets, Term, weighted_sum
 
 # Recording takes 2 to 6 seconds, which are saved within some thousand steps.
 STEPS_WORTH_IT = 4000
-# Steps of a kind before it is recorded: one that ends soon, with the first task, is not worth it.
-STEPS_BEFORE = 500
+# Steps of a kind before it is recorded: a rare one is not worth it.
+STEPS_BEFORE = 100
 MOST_GRAPHS = 8
 
 
@@ -154,7 +154,7 @@ class StepGraphs:
         self.seen: dict[Any, int] = {}
 
     def begin_task(self, steps_ahead: int) -> None:
-        """The run has so many steps before it."""
+        """So many steps lie before the run for which a graph of now would be of use."""
         # Listed once, as that takes long; a network is not moved within a task.
         self.parameters = list(self.process.parameters())
         self.state = [*self.parameters, *self.process.buffers()]
@@ -171,7 +171,7 @@ class StepGraphs:
     def __call__(self, targets: Targets, objective: Loss,
                  current_task: int) -> Forwards | None:
         """A step with gradients known in advance; None where it is to be done the plain way."""
-        if not self.worth_it or targets.x.device.type != "cpu":
+        if not (self.worth_it or any(self.graphs.values())) or targets.x.device.type != "cpu":
             return None
         layout = layout_of(self.net.latent, Samples(
             targets.x, targets.labels, targets.tasks, targets.sets, targets.context))
@@ -220,7 +220,7 @@ class StepGraphs:
         self.seen[kind] = self.seen.get(kind, 0) + 1
         graphs = self.graphs.setdefault(kind, [])
         graph = next((each for each in graphs if each.fits(tensors)), None)
-        no_more = sum(map(len, self.graphs.values())) >= MOST_GRAPHS
+        no_more = not self.worth_it or sum(map(len, self.graphs.values())) >= MOST_GRAPHS
         if graph is None and not no_more and (self.at_once or self.seen[kind] > STEPS_BEFORE):
             graph = self._record(inputs, tensors)
             graphs += [graph] if graph is not None else []
@@ -240,6 +240,8 @@ class StepGraphs:
                 raise ValueError("its numbers are not those of the plain step")
         except Exception as error:  # torch's tracer has many ways to fail, and no step needs it
             self.worth_it = self.possible = False
+            self.graphs.clear()
+            self.known.clear()
             said = str(error).strip().partition("\n")[0] or type(error).__name__
             print(f"Training goes on without recorded steps, which are faster (--step_graphs 0 "
                   f"never tries): {said}.", file=sys.stderr)

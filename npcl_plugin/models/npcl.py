@@ -140,8 +140,9 @@ class NPCL(ContinualModel):
             assert examples is not None and labels is not None  # just chosen
             self.input_memory.add(self.normalise(examples),
                                   groups_of(labels, self.current_task, dataset))
-        self.graphs.begin_task(steps_of_task(dataset, self.args)
-                               * (self.N_TASKS - self.current_task))
+        # The first task has no past, so that a graph of its steps serves no other.
+        tasks_ahead = self.N_TASKS - self.current_task if self.current_task else 1
+        self.graphs.begin_task(steps_of_task(dataset, self.args) * tasks_ahead)
         if self.class_means is not None:
             self.class_means.add(dataset.train_loader.dataset, self.tasks_of)
 

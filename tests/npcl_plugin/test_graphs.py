@@ -153,6 +153,25 @@ def test_only_long_runs_record_by_themselves(tmp_path):
     assert run.model.graphs.worth_it
 
 
+def test_a_recorded_graph_is_used_to_the_end_of_the_run(npcl, monkeypatch):
+    model, (inputs, labels, _) = npcl
+    targets = model.gather(inputs, labels)
+    model.graphs.begin_task(graphs.STEPS_WORTH_IT - 1)
+    assert not model.graphs.worth_it
+    assert model.graphs(targets, model.objective, 2) is not None
+    monkeypatch.setattr(graphs, "STEPS_BEFORE", 0)
+    monkeypatch.setattr(graphs, "record", lambda *args: pytest.fail("too few steps are left"))
+    assert model.graphs(model.gather(inputs[:5], labels[:5]), model.objective, 2) is None
+
+
+def test_a_first_task_counts_alone(tmp_path, monkeypatch):
+    run, seen = build(tmp_path, "auto", "npcl"), []
+    monkeypatch.setattr(run.model.graphs, "begin_task", seen.append)
+    learn(run, tasks=2, steps=1)
+    first, second = seen
+    assert second == first * (run.dataset.N_TASKS - 1)
+
+
 @pytest.mark.parametrize("more", [("--noisy_context", 1), ("--residual_decoder", 1),
                                   ("--model_config", "release")])
 def test_what_cannot_be_recorded_is_not_tried(tmp_path, more):
