@@ -270,7 +270,7 @@ def record(process: Process, state: list[torch.Tensor], inputs: Inputs) -> Graph
     # They import torch's compiler, which takes as long as torch itself.
     from torch._dispatch.python import enable_python_dispatcher
     from torch._dynamo.source import LocalSource
-    from torch._subclasses import FakeTensorMode
+    from torch._subclasses.fake_tensor import FakeTensorMode, disable_fake_tensor_cache
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.fx.experimental.symbolic_shapes import (
         DimDynamic,
@@ -297,7 +297,8 @@ def record(process: Process, state: list[torch.Tensor], inputs: Inputs) -> Graph
 
     stand_ins = [stand_in(tensor) for tensor in inputs.tensors()]
     state_stand_ins = [stand_in(tensor) for tensor in state]
-    with mode, enable_python_dispatcher():
+    # Each operation is met once: keeping what torch found out about it takes half of the time.
+    with mode, disable_fake_tensor_cache(mode), enable_python_dispatcher():
         traced = make_fx(everything)(*state_stand_ins, *stand_ins)
     # As `produce_guards_expression`, which forgets the brackets around alternatives.
     conditions = shapes.produce_guards(

@@ -108,6 +108,19 @@ class DeepDecoder(LinearDecoder):
         hidden = torch.baddbmm(targets.expand(shape), cells.own_in(turns).expand(shape), draws)
         return FullLogits(self.logits(hidden))
 
+    def every_head(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        """See `LinearDecoder.every_head`."""
+        if len(self.rest) > 1 or not isinstance(self.norm, nn.Identity):
+            return super().every_head(x, r, z)
+        last = cast(nn.Linear, self.rest[0])
+        draws = self.from_z(z).transpose(0, 1).flatten(0, 1)  # (T' S, O)
+        # relu(a + d) = max(a, -d) + d, whose second part is known before any target.
+        hidden = torch.maximum(self.of_targets(x, r), -draws.unsqueeze(1))  # (T' S, B, O)
+        by_class = torch.baddbmm(last(draws).unsqueeze(2), last.weight.expand(len(draws), -1, -1),
+                                 hidden.mT)  # (T' S, C, B)
+        found: torch.Tensor = by_class.mT.unflatten(0, (z.shape[1], -1))
+        return found
+
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """From the first layer's sum to logits; in place, it is the largest tensor of a step."""
         hidden = torch.relu_(self.norm(hidden))
