@@ -27,7 +27,7 @@ from npcl_plugin.plan import Draws
 from npcl_plugin.priors import Samples, layout_of
 from npcl_plugin.terms import Forwards, Loss, Step, Targets, Term, weighted_sum
 
-# Recording takes 2 to 6 seconds, which are saved within some thousand steps.
+# Recording takes some seconds, which are saved within some thousand steps.
 STEPS_WORTH_IT = 4000
 # Steps of a kind before it is recorded: a rare one is not worth it.
 STEPS_BEFORE = 100
