@@ -154,7 +154,7 @@ class StepGraphs:
         self.seen: dict[Any, int] = {}
 
     def begin_task(self, steps_ahead: int) -> None:
-        """So many steps lie before the run for which a graph of now would be of use."""
+        """So many steps are ahead for which a graph that is recorded now could serve."""
         # Listed once, as that takes long; a network is not moved within a task.
         self.parameters = list(self.process.parameters())
         self.state = [*self.parameters, *self.process.buffers()]
