@@ -5,6 +5,7 @@ once and kept until one of them changes; a test image costs one attention over t
 """
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -136,20 +137,23 @@ def additive_answer(targets: torch.Tensor, draws: torch.Tensor,
 
 
 def answer_by_class(logits: torch.Tensor, mode: HeadInference) -> torch.Tensor | None:
-    """Probabilities (B, C) as `answer` has them, of logits (T', S, C, B): half the time.
+    """Probabilities (B, C) as `answer` has them, of logits (C, T', S, B): half the time.
 
     None for rules that look at other things than entropies.
     """
     if mode not in ("entropy", "mixture", "naive"):
         return None
     if mode == "naive":
-        return logits.mean((0, 1)).softmax(0).t()
-    log_probs = logits.log_softmax(2)
-    probs = log_probs.exp()
+        return logits.mean((1, 2)).softmax(0).t()
+    logits = logits - logits.amax(0)
+    exps = logits.exp()
+    total = exps.sum(0)  # (T', S, B)
     if mode == "mixture":
-        return probs.mean((0, 1)).t()
-    heads = (probs * log_probs).sum((1, 2)).argmax(0)  # (B,) of least entropy
-    return probs.mean(1)[heads, :, torch.arange(len(heads), device=heads.device)]
+        return (exps / total).mean((1, 2)).t()
+    entropy = torch.addcdiv(total.log(), logits.mul_(exps).sum(0), total, value=-1)
+    heads = entropy.sum(1).argmin(0)  # (B,)
+    batch = torch.arange(len(heads), device=heads.device)
+    return (exps[:, heads, :, batch] / total[heads, :, batch].unsqueeze(1)).mean(2)
 
 
 class Prepared(NamedTuple):
@@ -204,7 +208,9 @@ class Predictor:
         self.draws, self.mode, self.seed = draws, mode, seed
         self.context_size, self.class_means = context_size, class_means
         self.input_memory = input_memory
-        self._tensors: list[torch.Tensor] = []  # of the network; listing them takes long
+        # Of the network, which keeps its parts; listing them takes long.
+        self._layers = list(net.modules())
+        self._tensors: list[torch.Tensor] = []
         self._key: tuple[Any, ...] | None = None
         self._prepared: Prepared | None = None
         self._seen: tuple[tuple[Any, ...], Context] | None = None  # the buffer, and its state
@@ -284,10 +290,15 @@ class Predictor:
         self._seen = state, found
         return found
 
+    def _evaluating(self) -> AbstractContextManager[None]:
+        """The network in evaluation mode, at no cost where it is already."""
+        training = any(module.training for module in self._layers)
+        return evaluation_mode(self.net) if training else nullcontext()
+
     @torch.no_grad()
     def probabilities(self, images: torch.Tensor) -> torch.Tensor:
         """The answer (B, C) alone, as `__call__` has it, by the shortest way."""
-        with evaluation_mode(self.net):
+        with self._evaluating():
             ready = self.prepared()
             x = self.net.features(images)  # (B, F)
             r = ready.represent(x)
@@ -296,14 +307,14 @@ class Predictor:
             if probs is not None:
                 return probs
             logits = self.net.decode(x, r, ready.z)  # (T', S, B, C)
-            probs = answer_by_class(logits.mT, self.mode)
+            probs = answer_by_class(logits.permute(3, 0, 1, 2), self.mode)
             return answer(logits, self.mode).probs if probs is None else probs
 
     @torch.no_grad()
     def __call__(self, images: torch.Tensor, draws: Draws | None = None,
                  heads: torch.Tensor | None = None) -> Prediction:
         """Answer a batch of images (B, ...); see `answer` for `heads`."""
-        with evaluation_mode(self.net):
+        with self._evaluating():
             ready = self.prepared(draws)
             x = self.net.features(images)  # (B, F)
             said = answer(self.net.decode(x, ready.represent(x), ready.z), self.mode, heads)
