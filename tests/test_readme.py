@@ -2,12 +2,12 @@
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import warm_python
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -21,9 +21,8 @@ AS_IT_STANDS = {"utils/collect.py", "utils/tables.py", "utils/report.py"}
 BY_CI = {"./run_all.sh", "./run_all.sh test"}  # .ci/run calls these two
 
 
-def run(words, **options):
-    return subprocess.run(words, capture_output=True, text=True, cwd=ROOT,
-                          env={**os.environ, "OMP_NUM_THREADS": "1"}, **options)
+def run(words):
+    return warm_python.run(words, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def prepared(command, tmp_path):
