@@ -8,6 +8,7 @@ already. Tests of how a process starts (its imports, its time, its limits) need 
 import atexit
 import functools
 import gc
+import importlib
 import itertools
 import json
 import multiprocessing.util
@@ -24,7 +25,8 @@ import time
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
-PACKAGES = ("torch", "scipy.stats", "yaml", "PIL.Image", "tqdm")
+PACKAGES = ("torch", "torchvision", "scipy.stats", "yaml", "PIL.Image", "tqdm")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(words, cwd=None, env=None, timeout=None):
@@ -237,10 +239,16 @@ def end(action, *arguments):
     os._exit((code or 0) & 0xFF)
 
 
-if __name__ == "__main__":
-    import importlib
-
+def import_packages():
+    """All that is not ours; torchvision beside any torch, and nothing left of how that is done."""
+    finders = list(sys.meta_path)
+    runpy.run_path(str(ROOT / "mammoth" / "utils" / "torchvision_compat.py"))
     for name in PACKAGES:
         importlib.import_module(name)
+    sys.meta_path[:] = finders
+
+
+if __name__ == "__main__":
+    import_packages()
     gc.freeze()  # forks leave what is imported where it is
     end(become, serve())
