@@ -45,6 +45,8 @@ def prepared(command, tmp_path):
         shorter |= {"--debug_mode": 1}
         if "--seeds" not in given and "--fitting_mode" not in given:
             shorter |= {"--stop_after": 1, "--n_epochs": 1}
+        if "seq-cifar" in command and "--help" not in given:  # ResNet-18 is slow on a processor
+            shorter |= {"--batch_size": 4}
     for name, value in shorter.items():
         if name not in given:
             words += [name, str(value)]
