@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import warm_python
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 TREE = ("mammoth", "npcl_plugin", "experiments", "utils", "setup.cfg")

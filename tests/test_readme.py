@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import warm_python
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 # and what the README once held

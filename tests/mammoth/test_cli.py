@@ -13,6 +13,8 @@ from runs import MAIN, ROOT, result_of, run_main, run_main_cold
 
 from main import cli
 
+pytestmark = pytest.mark.long
+
 
 def test_help_alone_lists_everything_at_once():
     start = time.time()

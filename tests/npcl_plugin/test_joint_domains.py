@@ -6,6 +6,8 @@ from runs import experiment, result_of, run_main
 import npcl_plugin
 from npcl_plugin.context import ContextSet
 
+pytestmark = pytest.mark.long
+
 FEW = ("--n_global", 2, "--n_global_eval", 2)
 
 

@@ -15,6 +15,8 @@ from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws, Plan
 from utils.buffer import Buffer
 
+pytestmark = pytest.mark.long
+
 MODELS = list(npcl_plugin.MODELS)
 FEW = ("--n_global", 4, "--n_global_eval", 4)
 

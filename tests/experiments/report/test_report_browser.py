@@ -7,6 +7,8 @@ import pytest
 import warm_python
 from report_fixture import SCRIPT, summary, write_run
 
+pytestmark = pytest.mark.long
+
 PATIENCE = 120_000  # milliseconds; a loaded machine is slow, not wrong
 EVIL = "<script>document.title='broken'</script>"
 

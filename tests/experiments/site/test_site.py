@@ -10,6 +10,8 @@ import yaml
 from experiments.site.links import dead_in_repository, dead_in_site, fetched_by_site, headings
 from experiments.site.pages import REFERENCE, notebook_page, relinked
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

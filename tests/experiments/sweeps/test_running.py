@@ -31,6 +31,8 @@ from experiments.sweeps.grid import plan
 from experiments.sweeps.specification import Folders, RunSpec, check
 from utils.checkpoints import Position
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def spec(tmp_path):

@@ -23,6 +23,8 @@ from sweep_process import (
     write_grid,
 )
 
+pytestmark = pytest.mark.long
+
 LONG = {"dataset": "perm-digits", "model": ["er", "der"], "buffer_size": 50, "n_epochs": 5,
         "seed": 0}
 ONE = {**LONG, "model": "er"}
