@@ -97,9 +97,10 @@ class Server:
     """The side of the tests: asks for forks, hears of their ends."""
 
     def __init__(self):
+        own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         self._process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE,
-                                         env={**os.environ, "OMP_NUM_THREADS": "1"})
+                                         env={**own, "OMP_NUM_THREADS": "1"})
         self._unread, self._begun, self._codes = b"", None, {}
 
     def start(self, request):
