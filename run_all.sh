@@ -48,11 +48,17 @@ fi
 case "$job" in
   demo)    exec "$python" utils/compare.py --models er derpp anp npcl npcl_plus --dataset seq-digits \
              --buffer_size 200 --seeds 3 --report "$@" ;;
-  test)    if [ $# -eq 0 ]; then
-             "$venv/bin/ruff" check --quiet .
-             "$venv/bin/mypy" --no-error-summary
-           fi
-           exec "$python" -m pytest -n 2 --dist worksteal "$@" ;;
+  test)    suite=("$python" -m pytest -n 2 --dist worksteal)
+           [ $# -gt 0 ] && exec "${suite[@]}" "$@"
+           "$venv/bin/ruff" check --quiet .
+           types=$(mktemp)  # what mypy says while the tests run
+           "$venv/bin/mypy" --no-error-summary >"$types" 2>&1 &
+           mypy=$!
+           trap 'kill "$mypy" 2>/dev/null || true; rm -f "$types"' EXIT
+           failed=0
+           "${suite[@]}" || failed=$?
+           wait "$mypy" || { echo "mypy:"; cat "$types"; failed=1; } >&2
+           exit "$failed" ;;
   compare) exec "$python" utils/compare.py "$@" ;;
   sweep)   exec "$python" utils/sweep.py "$@" ;;
   tables)  exec "$python" utils/reproduce.py "$@" ;;

@@ -5,6 +5,8 @@ an argument that nobody typed stays None until `complete` gives it the value tha
 would have given it.
 """
 import argparse
+import copy
+import functools
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -71,7 +73,12 @@ def own_settings(args: Namespace) -> dict[str, Any]:
 
 def read_settings(path: Path) -> dict[Any, Any]:
     """A settings file of the family."""
+    return copy.deepcopy(_content(path.read_text(encoding="utf-8")))
+
+
+@functools.cache  # what a method extends is read again for every benchmark and buffer
+def _content(text: str) -> dict[Any, Any]:
     import yaml
 
-    content: dict[Any, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    content: dict[Any, Any] = yaml.safe_load(text)
     return content

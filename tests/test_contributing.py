@@ -3,11 +3,13 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm_python
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -56,8 +58,8 @@ def test_recipe(copied, title):
         words = shlex.split(line.replace("DATA", str(copied / "data")))
         if "--base_path" not in words and "mammoth/main.py" in words:
             words += ["--base_path", str(copied / "data")]
-        done = subprocess.run([sys.executable, *words[1:]], cwd=copied, capture_output=True,
-                              text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        done = warm_python.run([sys.executable, *words[1:]], cwd=copied,
+                               env={**os.environ, "OMP_NUM_THREADS": "1"})
         assert done.returncode == 0, done.stderr
     if title in EXPECTED:
         name, text = EXPECTED[title]

@@ -15,6 +15,8 @@ from datasets.utils.digits import load_digits
 from experiments.commands.ask import main as ask
 from main import main, parse_args
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parent.parent
 SHORT = ["--n_global", "4", "--n_epochs", "1", "--non_verbose", "1", "--seed", "0"]
 

@@ -2,12 +2,14 @@
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import warm_python
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -21,9 +23,8 @@ AS_IT_STANDS = {"utils/collect.py", "utils/tables.py", "utils/report.py"}
 BY_CI = {"./run_all.sh", "./run_all.sh test"}  # .ci/run calls these two
 
 
-def run(words, **options):
-    return subprocess.run(words, capture_output=True, text=True, cwd=ROOT,
-                          env={**os.environ, "OMP_NUM_THREADS": "1"}, **options)
+def run(words):
+    return warm_python.run(words, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def prepared(command, tmp_path):
@@ -46,6 +47,8 @@ def prepared(command, tmp_path):
         shorter |= {"--debug_mode": 1}
         if "--seeds" not in given and "--fitting_mode" not in given:
             shorter |= {"--stop_after": 1, "--n_epochs": 1}
+        if "seq-cifar" in command and "--help" not in given:  # ResNet-18 is slow on a processor
+            shorter |= {"--batch_size": 4}
     for name, value in shorter.items():
         if name not in given:
             words += [name, str(value)]

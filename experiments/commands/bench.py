@@ -60,7 +60,8 @@ def build(model: str, dataset: str, base_path: str, *more: str) -> tuple[Any, An
 
 
 def time_steps(method: Any, loader: Any, steps: int, warmup: int = 5) -> tuple[float, float]:
-    """Median seconds a step spends on data and on the method itself."""
+    """Median seconds a step spends on data and on the method itself, after at most `warmup`."""
+    warmup = min(warmup, steps)
     data: list[float] = []
     compute: list[float] = []
     batches = iter(loader)
@@ -99,8 +100,8 @@ def bench_harness(options: Namespace) -> list[Figures]:
     rows = []
     for dataset, steps in (("perm-mnist", options.steps), ("seq-cifar10", options.steps // 20)):
         method, benchmark, loader = build("er", dataset, options.base_path, "--buffer_size", "200")
-        data, compute = time_steps(method, loader, max(steps, 3))
-        images = time_evaluation(method, benchmark, max(steps // 2, 3))
+        data, compute = time_steps(method, loader, max(steps, 1))
+        images = time_evaluation(method, benchmark, max(steps // 2, 1))
         rows.append({"dataset": dataset, "backbone": method.args.backbone,
                      "data_ms": 1e3 * data, "compute_ms": 1e3 * compute,
                      "data_share": data / (data + compute), "eval_images_per_s": images})
@@ -145,8 +146,7 @@ def bench_methods(options: Namespace) -> list[Figures]:
     return rows
 
 
-def time_side_by_side(dataset: str, names: Sequence[str], options: Namespace,
-                      rounds: int = 5) -> list[Figures]:
+def time_side_by_side(dataset: str, names: Sequence[str], options: Namespace) -> list[Figures]:
     """Median step and evaluation times of several methods, measured in turns."""
     from models import REGISTRY
     from utils.args import ArgumentParser
@@ -161,10 +161,10 @@ def time_side_by_side(dataset: str, names: Sequence[str], options: Namespace,
         built[name] = method, benchmark, begin_next_task(method, benchmark, loader, 10)
     steps: dict[str, list[float]] = {name: [] for name in names}
     images: dict[str, list[float]] = {name: [] for name in names}
-    for _ in range(rounds):
+    for _ in range(min(5, max(options.steps // 4, 1))):
         for name, (method, benchmark, loader) in built.items():
             steps[name].append(sum(time_steps(method, loader, max(options.steps // 10, 3), 2)))
-            images[name].append(time_evaluation(method, benchmark, 20))
+            images[name].append(time_evaluation(method, benchmark, min(20, options.steps)))
     step = {name: statistics.median(values) for name, values in steps.items()}
     speed = {name: statistics.median(values) for name, values in images.items()}
     return [{"method": name, "dataset": dataset, "step_ms": 1e3 * step[name],

@@ -72,8 +72,11 @@ def as_html(experiments: Sequence[Experiment], measures: Sequence[Measure], titl
     table = table_of(experiments, measures, title)
     peers = [str(one.buffer) if one.runs[0].sequential else None for one in experiments]
     ranks = [column.ranks(peers) for column in table.columns]
-    rows = "".join(_row(one, measures, table.columns, [rank[i] for rank in ranks], i,
-                        f"{prefix}-{i}") for i, one in enumerate(experiments))
+    means = [column.means() for column in table.columns]
+    cells = [[(column.cells[i], mean[i], rank[i]) for column, mean, rank in zip(
+        table.columns, means, ranks, strict=True)] for i in range(len(experiments))]
+    rows = "".join(_row(one, measures, cells[i], f"{prefix}-{i}")
+                   for i, one in enumerate(experiments))
     kind = "sortable many" if len(table.columns) > _MANY else "sortable"
     return boxed(title, f'<table class="{kind}">{_header(table)}{rows}</table>')
 
@@ -98,8 +101,9 @@ def _header(table: Table) -> str:
     return f"<thead><tr>{cells}</tr></thead>"
 
 
-def _row(one: Experiment, measures: Sequence[Measure], columns: Sequence[Column],
-         ranks: Sequence[int], i: int, place: str) -> str:
+def _row(one: Experiment, measures: Sequence[Measure],
+         found: Sequence[tuple[str, float | None, int]], place: str) -> str:
+    """An experiment's row; `found` has a column's text, mean and rank each."""
     commands = "\n".join(printable(run.command) for run in one.runs)
     size = "–" if one.buffer is None else f"{one.buffer:,}"
     variant = f'<span class="variant">{esc(one.variant)}</span>' if one.variant else ""
@@ -107,9 +111,8 @@ def _row(one: Experiment, measures: Sequence[Measure], columns: Sequence[Column]
              f'class="more" aria-expanded="false" aria-controls="{place}">{esc(one.model)}'
              f"</button>{variant}</th>",
              f'<td class="pinned" data-v="{-1 if one.buffer is None else one.buffer}">{size}</td>']
-    for column, rank in zip(columns, ranks, strict=True):
-        mean = column.means()[i]
-        shown = _grouped(column.cells[i]) if mean is not None else "–"
+    for text, mean, rank in found:
+        shown = _grouped(text) if mean is not None else "–"
         body = f"<strong>{esc(shown)}</strong>" if rank == 1 else esc(shown)
         cells.append(f'<td data-v="{"" if mean is None else repr(float(mean))}">{body}</td>')
     cells.append(f'<td data-v="{len(one.runs)}">{len(one.runs)}</td>')
@@ -119,7 +122,7 @@ def _row(one: Experiment, measures: Sequence[Measure], columns: Sequence[Column]
                  if (value := measure.value(run)) is not None]
         details.append(command_item(run, f"seed {run.seed}: {', '.join(parts)}"))
     return (f'<tbody{scope(one)}><tr title="{esc(commands)}">{"".join(cells)}</tr>'
-            f'<tr id="{place}" hidden><td class="commands" colspan="{len(columns) + 3}"><ul>'
+            f'<tr id="{place}" hidden><td class="commands" colspan="{len(found) + 3}"><ul>'
             f'{"".join(details)}</ul></td></tr></tbody>')
 
 

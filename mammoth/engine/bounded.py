@@ -1,4 +1,6 @@
 """Reading files that somebody else wrote: only regular ones, only up to a size, never for ever."""
+import copy
+import functools
 import json
 import os
 import re
@@ -77,9 +79,18 @@ def read_yaml_value(path: Path) -> Any:
         FileNotFoundError: there is no such file.
         Unreadable: it cannot be read, is no YAML, or is meant to exhaust whoever reads it.
     """
+    return copy.deepcopy(_yaml_value(read_text(path, _YAML_LIMIT)))
+
+
+@functools.lru_cache(maxsize=64)  # reading one command reads its settings file several times
+def _yaml_value(text: str) -> Any:
+    """What a YAML text holds, for nobody to change.
+
+    Raises:
+        Unreadable: it is no YAML, or is meant to exhaust whoever reads it.
+    """
     import yaml
 
-    text = read_text(path, _YAML_LIMIT)
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, if built in
     try:
         depth = 0

@@ -17,7 +17,7 @@ from typing import Any
 
 from engine.checkpoint_schema import is_file_name
 from engine.errors import UsageError
-from engine.identity import Role, differences, file_digest, role
+from engine.identity import Role, differences, file_digest, observations, role
 
 _NEVER = {Role.PLACE, Role.PROCESS, Role.BOOKKEEPING}
 _BUILT_FROM = ("model", "dataset", "backbone", "dataset_config")
@@ -58,8 +58,10 @@ class Origin:
 
     def settings(self) -> dict[str, Any]:
         """The arguments that the run takes over unless the command says otherwise."""
+        looking = observations()
         return {name: value for name, value in self.args.items()
-                if role(name) not in _LEFT[self.purpose] and (self.complete or value is not None)}
+                if role(name, looking) not in _LEFT[self.purpose]
+                and (self.complete or value is not None)}
 
     def check(self, typed: Mapping[str, Any], free: Collection[str] = ()) -> None:
         """Compare what the command says with what the checkpoint was made with.
@@ -76,8 +78,9 @@ class Origin:
             free = ()
             if typed.get("loadcheck") is not None:
                 raise UsageError("--resume FILE goes on from that file; leave out --loadcheck.")
+        looking = observations()
         named = {name for name in typed if name in self.args and name not in free
-                 and role(name) not in _FREE[self.purpose]}
+                 and role(name, looking) not in _FREE[self.purpose]}
         wrong = differences({name: self.args[name] for name in named},
                             {name: typed[name] for name in named})
         if wrong:
@@ -139,11 +142,12 @@ class Origin:
 
     def report_gaps(self, args: Namespace, typed: Collection[str]) -> None:
         """Say on stderr what the checkpoint leaves open, so that nothing is guessed in silence."""
+        looking = observations()
         gaps = [name for name, value in vars(args).items()
                 if value is not None and name not in typed
                 and (name not in self.args or (self.args[name] is None and not self.complete))
                 and name != "loadcheck_digest"
-                and role(name) in {Role.SETTING, Role.STEERING, Role.SEED}]
+                and role(name, looking) in {Role.SETTING, Role.STEERING, Role.SEED}]
         if gaps:
             print(f"The checkpoint {self.path} does not say what it was made with in: "
                   f"{', '.join(sorted(gaps))}. The values of this command are used.",

@@ -11,6 +11,7 @@ in `IMPORTS`; sweeps import them once for all runs.
 """
 import argparse
 import configparser
+import functools
 import importlib
 import sys
 from importlib.metadata import entry_points
@@ -34,6 +35,12 @@ def declared_in_checkout(checkout: Path = _CHECKOUT) -> dict[str, str]:
     return {name.strip(): module.strip() for name, module in pairs}
 
 
+@functools.cache  # every package on the path is looked into, a quarter of reading a command
+def _installed(path: tuple[str, ...]) -> dict[str, str]:
+    """name -> module of the plugins that packages on the import path bring."""
+    return {point.name: point.value for point in entry_points(group=GROUP)}
+
+
 def load_plugins() -> list[str]:
     """Import every plugin once.
 
@@ -46,7 +53,7 @@ def load_plugins() -> list[str]:
     found = declared_in_checkout()
     if found and str(_CHECKOUT) not in sys.path:
         sys.path.append(str(_CHECKOUT))
-    found.update({point.name: point.value for point in entry_points(group=GROUP)})
+    found.update(_installed(tuple(sys.path)))
     for name, module in found.items():
         if name in _loaded:
             continue

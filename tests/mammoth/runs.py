@@ -1,9 +1,11 @@
-"""How tests start main.py: in a process of its own, or in this one."""
+"""How tests start main.py: in a process of its own, cold or warm, or in this one."""
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import warm_python
 
 from main import initialize, parse_args
 from utils.training import Experiment
@@ -23,9 +25,14 @@ def environment() -> dict[str, str]:
 
 
 def run_main(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess:
-    """Run main.py to its end."""
-    return subprocess.run(command(*words), capture_output=True, text=True, cwd=cwd,
-                          env=environment(), timeout=300)
+    """Run main.py to its end, in a process that has torch already."""
+    return warm_python.run(command(*words), cwd=cwd, env=environment(), timeout=300)
+
+
+def run_main_cold(*words: object) -> subprocess.CompletedProcess:
+    """Run main.py to its end, as from a shell: for what is about the start itself."""
+    return subprocess.run(command(*words), capture_output=True, text=True, env=environment(),
+                          timeout=300)
 
 
 def result_of(process: subprocess.CompletedProcess) -> dict:

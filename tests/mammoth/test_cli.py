@@ -8,9 +8,12 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from runs import MAIN, ROOT, result_of, run_main
+import warm_python
+from runs import MAIN, ROOT, result_of, run_main, run_main_cold
 
 from main import cli
+
+pytestmark = pytest.mark.long
 
 
 def test_help_alone_lists_everything_at_once():
@@ -18,7 +21,7 @@ def test_help_alone_lists_everything_at_once():
     subprocess.run([sys.executable, "-c", "import torch"], check=True)
     torch_seconds = time.time() - start
     start = time.time()
-    page = run_main("--help")
+    page = run_main_cold("--help")
     assert time.time() - start < 1.3 * torch_seconds
     assert page.returncode == 0
     for word in ("--lr", "--savecheck", "seq-cifar10", "derpp",
@@ -61,14 +64,14 @@ def test_mistakes_are_one_sentence_and_an_exit_code(tmp_path, words, code, sente
 
 
 def test_a_mistake_leaves_no_traceback_in_a_real_process():
-    done = run_main("--model", "err", "--dataset", "seq-digits")
+    done = run_main_cold("--model", "err", "--dataset", "seq-digits")
     assert done.returncode == 2
     assert done.stderr.startswith("error: ") and len(done.stderr.splitlines()) == 1
 
 
 def test_run_prints_settings_with_sources_and_mammoths_lines(tmp_path):
-    done = run_main("--model", "sgd", "--dataset", "seq-digits", "--seed", 3, "--base_path",
-                    tmp_path, "--verbose", 1)
+    done = run_main_cold("--model", "sgd", "--dataset", "seq-digits", "--seed", 3, "--base_path",
+                         tmp_path, "--verbose", 1)
     assert result_of(done)["seed"] == 3
     line = next(line for line in done.stdout.splitlines() if line.strip().startswith("--lr "))
     assert line.split() == ["--lr", "0.1", "ours,", "validation", "split:", "seq-digits"]
@@ -156,9 +159,9 @@ def test_harness_works_without_the_plugin_and_the_scripts(tmp_path):
     import shutil
 
     shutil.copytree(MAIN.parent, tmp_path / "mammoth", ignore=shutil.ignore_patterns("__pycache__"))
-    code = subprocess.run([sys.executable, str(tmp_path / "mammoth" / "main.py"), "--model", "er",
-                           "--dataset", "seq-digits", "--buffer_size", "20", "--debug_mode", "1",
-                           "--base_path", str(tmp_path / "d")], capture_output=True, text=True)
+    code = warm_python.run([sys.executable, tmp_path / "mammoth" / "main.py", "--model", "er",
+                            "--dataset", "seq-digits", "--buffer_size", "20", "--debug_mode", "1",
+                            "--base_path", tmp_path / "d"])
     assert code.returncode == 0, code.stderr
 
 
@@ -170,7 +173,7 @@ def test_package_offers_upstreams_names():
             "need, other = get_avail_args('seq-mnist', 'der'); "
             "assert set(need) == {'buffer_size', 'alpha', 'lr'} - set(other), need; "
             "assert all(hasattr(mammoth, name) for name in mammoth.__all__)")
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = warm_python.run([sys.executable, "-c", code], cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 

@@ -21,6 +21,8 @@ from main import initialize, parse_args, run
 from models import REGISTRY
 from utils.args import ArgumentParser
 
+pytestmark = pytest.mark.long
+
 MEASURED = ("accuracy", "accuracy_matrix", "transfer", "seed", "n_parameters")
 KILLS = 5  # of each method in the slow suite
 

@@ -5,6 +5,8 @@ from runs import experiment
 
 from npcl_plugin import graphs, terms
 
+pytestmark = pytest.mark.long
+
 FEW = ("--n_global", 4, "--n_global_eval", 4)
 
 

@@ -6,6 +6,8 @@ from runs import experiment, result_of, run_main
 import npcl_plugin
 from npcl_plugin.context import ContextSet
 
+pytestmark = pytest.mark.long
+
 FEW = ("--n_global", 2, "--n_global_eval", 2)
 
 
@@ -78,7 +80,7 @@ def test_the_context_is_the_union_of_the_tasks_contexts(tmp_path):
 def test_joint_domains_from_the_command_line(tmp_path, more):
     result = result_of(run_main(
         "--model", "npcl", "--dataset", "perm-digits", "--joint", 1, "--buffer_size", 200,
-        "--n_epochs", 3, "--seed", 0, "--base_path", tmp_path, "--non_verbose", 1, *FEW, *more))
+        "--n_epochs", 2, "--seed", 0, "--base_path", tmp_path, "--non_verbose", 1, *FEW, *more))
     matrix = result["accuracy_matrix"]["domain-il"]
     assert [len(row) for row in matrix] == [5]
     assert sum(matrix[0]) / 5 > 80 and min(matrix[0]) > 60  # chance is 10

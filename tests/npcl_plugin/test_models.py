@@ -15,6 +15,8 @@ from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws, Plan
 from utils.buffer import Buffer
 
+pytestmark = pytest.mark.long
+
 MODELS = list(npcl_plugin.MODELS)
 FEW = ("--n_global", 4, "--n_global_eval", 4)
 
@@ -52,9 +54,14 @@ def accuracy(tmp_path, dataset, model, *more):
 FLOORS = {"npcl": 50, "st_npcl": 50, "anp": 60, "np": 60, "cnp": 60, "npcl_plus": 65}
 
 
+@pytest.fixture(scope="module")
+def sgd(tmp_path_factory):
+    """What is left without any memory."""
+    return accuracy(tmp_path_factory.mktemp("sgd"), "seq-digits", "sgd", "--n_epochs", 2)
+
+
 @pytest.mark.parametrize("model", MODELS)
-def test_each_model_learns_sequential_digits(tmp_path, model):
-    sgd = accuracy(tmp_path, "seq-digits", "sgd", "--n_epochs", 2)
+def test_each_model_learns_sequential_digits(tmp_path, model, sgd):
     got = accuracy(tmp_path, "seq-digits", model, *FEW)
     assert got > FLOORS[model]
     assert got > sgd + 12

@@ -6,6 +6,8 @@ import pytest
 from experiments.commands.bench import main
 from npcl_plugin import bench, growth
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def tiny(monkeypatch):

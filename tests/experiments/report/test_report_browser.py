@@ -1,11 +1,13 @@
 """The report in a real browser: Debian's chromium, driven by playwright, from a file."""
 import json
 import re
-import subprocess
 import sys
 
 import pytest
+import warm_python
 from report_fixture import SCRIPT, summary, write_run
+
+pytestmark = pytest.mark.long
 
 PATIENCE = 120_000  # milliseconds; a loaded machine is slow, not wrong
 EVIL = "<script>document.title='broken'</script>"
@@ -22,8 +24,7 @@ def address(tmp_path_factory):
     write_run(folder, model="npcl", tasks=20, top=90.0, measures=summary(20))
     write_run(folder, model="sgd", dataset="seq-digits", setting="class-il", buffer=None, top=50.0)
     (write_run(folder, model="gem") / "result.json").unlink()
-    done = subprocess.run([sys.executable, str(SCRIPT), str(folder)], capture_output=True,
-                          text=True)
+    done = warm_python.run([sys.executable, SCRIPT, folder])
     assert done.returncode == 0, done.stderr
     return (folder / "report.html").as_uri()
 
@@ -252,8 +253,8 @@ def test_no_figure_is_wider_than_its_card_on_a_desktop(opened):
 
 
 def test_the_page_of_committed_results_filters(browser, tmp_path, width=400):
-    done = subprocess.run([sys.executable, str(SCRIPT), str(SCRIPT.parents[1] / "results"),
-                           "--out", str(tmp_path / "page.html")], capture_output=True, text=True)
+    done = warm_python.run([sys.executable, SCRIPT, SCRIPT.parents[1] / "results", "--out",
+                            tmp_path / "page.html"])
     assert done.returncode == 0, done.stderr
     count = re.search(r"Report of ([\d,]+) runs", done.stdout)
     assert (tmp_path / "page.html").stat().st_size < 3500 * int(count[1].replace(",", ""))

@@ -1,14 +1,16 @@
 """The docs site: built without network, no dead link, searchable from a folder."""
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 import yaml
 
 from experiments.site.links import dead_in_repository, dead_in_site, fetched_by_site, headings
 from experiments.site.pages import REFERENCE, notebook_page, relinked
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -17,8 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def site(tmp_path_factory):
     pytest.importorskip("material", reason="mkdocs-material is not installed")
     folder = tmp_path_factory.mktemp("site") / "built"
-    done = subprocess.run([sys.executable, "utils/docs.py", "--out", str(folder)], cwd=ROOT,
-                          capture_output=True, text=True)
+    done = warm_python.run([sys.executable, "utils/docs.py", "--out", folder], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return folder
 

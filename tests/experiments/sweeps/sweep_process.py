@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import warm_python
 import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,18 +27,22 @@ def command(grid, folder, *words):
     return [sys.executable, str(SCRIPT), str(grid), "--base_path", str(folder), *map(str, words)]
 
 
-def sweep(grid, folder, *words, env=None, **options):
-    """A sweep from start to end."""
+def sweep(grid, folder, *words, env=None):
+    """A sweep from start to end, in a process that has torch already."""
+    return warm_python.run(command(grid, folder, *words), timeout=900,
+                           env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})})
+
+
+def sweep_cold(grid, folder, *words, **options):
+    """A sweep from start to end, as from a shell."""
     return subprocess.run(command(grid, folder, *words), capture_output=True, text=True,
-                          timeout=900, env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
-                          **options)
+                          timeout=900, env={**os.environ, "OMP_NUM_THREADS": "1"}, **options)
 
 
 def begin(grid, folder, *words):
     """A sweep that is left to itself."""
-    return subprocess.Popen(command(grid, folder, *words), stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True,
-                            env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return warm_python.begin(command(grid, folder, *words),
+                             env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def results(folder):

@@ -9,6 +9,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+import warm_python
 from sweep_process import ROOT
 
 from engine.errors import RunError
@@ -29,6 +30,8 @@ from experiments.sweeps.execution import (
 from experiments.sweeps.grid import plan
 from experiments.sweeps.specification import Folders, RunSpec, check
 from utils.checkpoints import Position
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture
@@ -274,10 +277,10 @@ def test_every_run_of_the_presets_is_possible(preset, tmp_path):
 
 def tables_job(folder, *words):
     """`run_all.sh tables` on embedded data, one run of one epoch."""
-    process = subprocess.run(
-        [sys.executable, str(ROOT / "utils" / "reproduce.py"), *words, "--base_path", str(folder),
+    process = warm_python.run(
+        [sys.executable, ROOT / "utils" / "reproduce.py", *words, "--base_path", folder,
          "--dataset", "seq-digits", "--limit", "1", "--n_epochs", "1"],
-        capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert process.returncode == 0, process.stderr
     return process.stdout
 

@@ -17,10 +17,13 @@ from sweep_process import (
     progress,
     results,
     sweep,
+    sweep_cold,
     wait_for,
     workers,
     write_grid,
 )
+
+pytestmark = pytest.mark.long
 
 LONG = {"dataset": "perm-digits", "model": ["er", "der"], "buffer_size": 50, "n_epochs": 5,
         "seed": 0}
@@ -178,7 +181,7 @@ def test_full_disk_is_one_sentence_a_run(small_disk, tmp_path):
     folder, limit = small_disk
     grid = write_grid(tmp_path, model="er", dataset="seq-digits", n_epochs=1, buffer_size=200,
                       seed=0)
-    process = sweep(grid, folder, preexec_fn=limit)
+    process = sweep_cold(grid, folder, preexec_fn=limit)
     assert process.returncode == 1, process.stdout
     assert "0 of 1 runs finished (0 now), 1 failed." in process.stdout
     line = process.stderr.strip()

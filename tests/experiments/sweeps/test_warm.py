@@ -12,6 +12,8 @@ import torch
 from experiments.paths import MAIN
 from experiments.sweeps import warm
 
+pytestmark = pytest.mark.long
+
 WORDS = ["--dataset", "seq-digits", "--seed", "3", "--non_verbose", "1", "--savecheck", "last"]
 SMALL = {"er": ["--buffer_size", "40"], "npcl": ["--buffer_size", "40", "--n_global", "3"]}
 

@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / "utils" / "collect.py"
 
 
 def run(*words):
-    return subprocess.run([sys.executable, str(SCRIPT), *map(str, words)], capture_output=True,
-                          text=True)
+    return warm_python.run([sys.executable, SCRIPT, *words])
 
 
 def fake_run(folder, seed, accuracy, broken=False):

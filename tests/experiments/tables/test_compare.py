@@ -1,18 +1,18 @@
 """The command that puts methods side by side."""
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / "utils" / "compare.py"
 
 
 def run(*words):
-    return subprocess.run([sys.executable, str(SCRIPT), *map(str, words)], capture_output=True,
-                          text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return warm_python.run([sys.executable, SCRIPT, *words],
+                           env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def table_of(process):

@@ -1,11 +1,11 @@
 """The paper's figures are consistent, and tables show measured and published cells side by side."""
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 
 from experiments.compact import read_compact
 from experiments.identity import by_row, protocol, variant
@@ -293,13 +293,12 @@ def test_nothing_measured_leaves_the_papers_figures(tmp_path):
 
 def test_command_writes_the_committed_results_and_tells_mistakes(tmp_path):
     command = [sys.executable, str(ROOT / "utils" / "tables.py")]
-    done = subprocess.run([*command, "--out", str(tmp_path / "t.md")], capture_output=True,
-                          text=True)
+    done = warm_python.run([*command, "--out", tmp_path / "t.md"])
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "t.md").read_text()
     assert cells(text.split("R-MNIST**")[1], "der", "500")[2:] == ["92.95 ± 0.45 (3)",
                                                                  "92.24 ± 1.12"]
     (tmp_path / "bad.json").write_text("[{")
-    wrong = subprocess.run([*command, "--results", str(tmp_path)], capture_output=True, text=True)
+    wrong = warm_python.run([*command, "--results", tmp_path])
     assert wrong.returncode == 2 and "Traceback" not in wrong.stderr
     assert "bad.json is missing or damaged" in wrong.stderr

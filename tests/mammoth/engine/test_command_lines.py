@@ -10,6 +10,8 @@ from command_lines import Sandbox, command_line
 import datasets.utils.files  # noqa: F401
 import main
 
+pytestmark = pytest.mark.long
+
 SECONDS = 90  # a case takes one or less; others may need the processor too
 CASES = 320
 MANY_CASES = 3000

@@ -10,6 +10,8 @@ from engine.errors import UsageError
 from main import initialize, parse_args
 from utils.training import Experiment
 
+pytestmark = pytest.mark.long
+
 WRONG = (None, "text", -3, 2.5, [], {}, [[1]], torch.zeros(2, 3))
 
 

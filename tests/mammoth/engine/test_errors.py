@@ -12,6 +12,8 @@ from runs import command, environment
 import main
 from engine.errors import RunError, UsageError, keep_tracebacks_in, sentence_and_code
 
+pytestmark = pytest.mark.long
+
 WORDS = ["--model", "sgd", "--dataset", "seq-digits", "--seed", "0", "--non_verbose", "1"]
 
 

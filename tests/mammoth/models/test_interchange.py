@@ -5,11 +5,11 @@ named by MAMMOTH_UPSTREAM; nothing of it is kept.
 """
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 from runs import ROOT, environment
 
 TOOL = ROOT / "tests" / "mammoth" / "interchange.py"
@@ -43,7 +43,7 @@ def table(checkout: Path, tmp_path: Path, *names: str) -> str:
     """What the tool prints for some files of a checkout."""
     words = [sys.executable, TOOL, checkout, *names, "--base_path", tmp_path, "--dataset",
              "seq-digits"]
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, env=environment())
+    done = warm_python.run(words, env=environment())
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -7,6 +7,8 @@ import main
 from models.lwf import distillation_loss
 from utils.training import train
 
+pytestmark = pytest.mark.long
+
 
 def build(tmp_path, *words):
     """A method on a small benchmark, at the start of its first task."""

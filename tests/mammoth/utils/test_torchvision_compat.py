@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 MAMMOTH = Path(__file__).resolve().parents[3] / "mammoth"
 
 

@@ -20,6 +20,8 @@ from npcl_plugin.uncertainty.printing import table
 from utils.buffer import Buffer
 from utils.training import Experiment, Interrupted
 
+pytestmark = pytest.mark.long
+
 SMALL = ("--buffer_size", 40, "--n_epochs", 1, "--stop_after", 3, "--seed", 5)
 DRAWS = ("--uncertainty_draws", 6)
 NP_ONLY = ("heads", "confidence", "latents", "attention")

@@ -6,6 +6,7 @@ file (`--features_weights`). Nothing in a weights file is executed.
 """
 import contextlib
 import difflib
+import functools
 import hashlib
 import importlib.util
 import re
@@ -64,7 +65,8 @@ def network_spec(args: Namespace) -> NetworkSpec:
         digest = timm_digest(args.features, Path(args.base_path, "features", "timm"))
         return NetworkSpec(args.features, digest, args.features_size)
     try:
-        return NetworkSpec(args.features, file_digest(file), args.features_size, Path(file))
+        digest = file_digest(file) if args.features_weights else _packaged_digest(file)
+        return NetworkSpec(args.features, digest, args.features_size, Path(file))
     except OSError as error:
         raise UsageError(f"Cannot read the weights {file} ({error.strerror}); give another file "
                          "with --features_weights.") from error
@@ -95,6 +97,11 @@ def weights_digest(network: Any) -> str:
         content.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         content.update(tensor.detach().cpu().contiguous().view(-1).numpy().tobytes())
     return content.hexdigest()[:16]
+
+
+@functools.cache  # a sweep asks for every run, and what is installed stays as it is
+def _packaged_digest(file: Path) -> str:
+    return file_digest(file)
 
 
 def _packaged_weights(name: str) -> Path | None:
