@@ -137,23 +137,20 @@ def additive_answer(targets: torch.Tensor, draws: torch.Tensor,
 
 
 def answer_by_class(logits: torch.Tensor, mode: HeadInference) -> torch.Tensor | None:
-    """Probabilities (B, C) as `answer` has them, of logits (C, T', S, B): half the time.
+    """Probabilities (B, C) as `answer` has them, of logits (T', S, C, B): half the time.
 
     None for rules that look at other things than entropies.
     """
     if mode not in ("entropy", "mixture", "naive"):
         return None
     if mode == "naive":
-        return logits.mean((1, 2)).softmax(0).t()
-    logits = logits - logits.amax(0)
-    exps = logits.exp()
-    total = exps.sum(0)  # (T', S, B)
+        return logits.mean((0, 1)).softmax(0).t()
+    log_probs = logits.log_softmax(2)
+    probs = log_probs.exp()
     if mode == "mixture":
-        return (exps / total).mean((1, 2)).t()
-    entropy = torch.addcdiv(total.log(), logits.mul_(exps).sum(0), total, value=-1)
-    heads = entropy.sum(1).argmin(0)  # (B,)
-    batch = torch.arange(len(heads), device=heads.device)
-    return (exps[:, heads, :, batch] / total[heads, :, batch].unsqueeze(1)).mean(2)
+        return probs.mean((0, 1)).t()
+    heads = (probs * log_probs).sum((1, 2)).argmax(0)  # (B,) of least entropy
+    return probs.mean(1)[heads, :, torch.arange(len(heads), device=heads.device)]
 
 
 class Prepared(NamedTuple):
@@ -307,7 +304,7 @@ class Predictor:
             if probs is not None:
                 return probs
             logits = self.net.decode(x, r, ready.z)  # (T', S, B, C)
-            probs = answer_by_class(logits.permute(3, 0, 1, 2), self.mode)
+            probs = answer_by_class(logits.mT, self.mode)
             return answer(logits, self.mode).probs if probs is None else probs
 
     @torch.no_grad()

@@ -114,13 +114,11 @@ class DeepDecoder(LinearDecoder):
             return super().every_head(x, r, z)
         last = cast(nn.Linear, self.rest[0])
         draws = self.from_z(z).transpose(0, 1).flatten(0, 1)  # (T' S, O)
-        targets, shifts = (each.t().contiguous() for each in (self.of_targets(x, r), -draws))
-        # relu(a + d) = max(a, -d) + d, whose second part is known before any target. Units stand
-        # first, so that one product serves all heads and draws.
-        hidden = torch.maximum(targets.unsqueeze(1), shifts.unsqueeze(2))  # (O, T' S, B)
-        by_class = (last.weight @ hidden.flatten(1)).unflatten(1, hidden.shape[1:])
-        by_class += last(draws).t().unsqueeze(2)  # (C, T' S, B)
-        found: torch.Tensor = by_class.permute(1, 2, 0).unflatten(0, (z.shape[1], -1))
+        # relu(a + d) = max(a, -d) + d, whose second part is known before any target.
+        hidden = torch.maximum(self.of_targets(x, r), -draws.unsqueeze(1))  # (T' S, B, O)
+        by_class = torch.baddbmm(last(draws).unsqueeze(2), last.weight.expand(len(draws), -1, -1),
+                                 hidden.mT)  # (T' S, C, B)
+        found: torch.Tensor = by_class.mT.unflatten(0, (z.shape[1], -1))
         return found
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
