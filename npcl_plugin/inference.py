@@ -203,7 +203,7 @@ def novelty_by_looks(images: torch.Tensor, probs: torch.Tensor,
     """
     if known is None:
         return None
-    entropy = torch.special.entr(probs).sum(1) / math.log(probs.shape[1])
+    entropy: torch.Tensor = torch.special.entr(probs).sum(1) / math.log(probs.shape[1])
     return known.unlikeness(images) * entropy
 
 
