@@ -324,7 +324,7 @@ class Predictor:
     def _looks(self) -> Looks | None:
         """How the context's images look; None while there are none."""
         buffer = self.find_buffer()
-        if buffer.is_empty():
+        if buffer.is_empty() or self.context_size == 0:
             return None
         rows = self._rows(buffer, self.context_size)
         images = self.normalise(buffer.examples[rows].to(next(self.net.parameters()).device))

@@ -1,4 +1,5 @@
 """How images look: closed forms, novel ones, and that no answer changes."""
+import json
 import math
 
 import pytest
@@ -74,6 +75,28 @@ def test_looks_tell_novel_images_and_change_no_answer(tmp_path):
     novel = model.predict(torch.rand_like(images)).distance
     assert auroc(said.distance.numpy(), novel.numpy()) > 0.95
     assert ((novel >= 0) & (novel <= 1)).all()
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5])
+def test_a_small_context_or_none_leaves_everything_finite(tmp_path, size):
+    run = experiment(tmp_path, "--model", "npcl_plus", "--dataset", "seq-digits", "--buffer_size",
+                     20, "--n_epochs", 1, "--stop_after", 1, "--novelty_by", "looks",
+                     "--input_memory", 0, "--disable_log", 1)
+    run.run()
+    run.model.predictor.context_size = size
+    images = run.model.buffer.examples[:3]
+    said = run.model.eval().predict(images).distance
+    assert said is None if size == 0 else said.isfinite().all()
+
+
+def test_a_run_with_looks_is_recorded_to_its_end(tmp_path):
+    run = experiment(tmp_path, "--model", "npcl_plus", "--dataset", "seq-digits", "--buffer_size",
+                     20, "--n_epochs", 1, "--stop_after", 2, "--novelty_by", "looks",
+                     "--uncertainty", 1, "--uncertainty_samples", 50)
+    run.run()
+    (summary,) = tmp_path.glob("**/uncertainty/summary.json")
+    found = json.loads(summary.read_text())
+    assert len(found["novelty"]["auroc"]["distance"]) == 2 and found["cost"]["context"]
 
 
 def test_vectors_have_no_looks(tmp_path):
