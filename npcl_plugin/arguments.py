@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from npcl_plugin.context import CONTEXTS
 from npcl_plugin.contract import bool01, number, resolves_settings
-from npcl_plugin.inference import HeadInference
+from npcl_plugin.inference import HeadInference, NoveltyBy
 from npcl_plugin.objective import DISTANCES, Reduction
 from npcl_plugin.plan import DecoderWidth, Encoders, GlobalDraws
 from npcl_plugin.settings import postpone
@@ -164,6 +164,10 @@ def _add_extensions(parser: Any) -> None:
                       help="ours: keep mean and variance in D_C^t of every number of an input, per "
                            "class (class-IL) or task (domain-IL), to tell novel inputs by; it "
                            "changes no answer")
+    _required(parser)("--novelty_by", choices=get_args(NoveltyBy),
+                      help="what tells novel images: features = the angle to the context's "
+                           "(and --input_memory); looks = ours: how unlike the context's images "
+                           "they look in colour, contrast and texture, times the answer's entropy")
     parser.add_argument(
         "--extension_draws", type=SIZE, default=4,
         help="ours: draws used by --task_marginal and --head_contrast")

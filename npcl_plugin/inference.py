@@ -16,12 +16,14 @@ from npcl_plugin.context import Context
 from npcl_plugin.contract import evaluation_mode
 from npcl_plugin.input_memory import InputMemory
 from npcl_plugin.logits import SMALLEST_SUM
+from npcl_plugin.looks import Looks
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws
 from npcl_plugin.stream import ClassMeans
 
 # Features of a context of so many samples have half a say in the score of novelty.
 _FEW_SAMPLES = 20
+NoveltyBy = Literal["features", "looks"]
 HeadInference = Literal["entropy", "mixture", "naive", "variance", "energy", "max_prob"]
 
 
@@ -159,6 +161,7 @@ class Prepared(NamedTuple):
     z: torch.Tensor  # (S, T', O) draws of every head
     represent: Callable[[torch.Tensor], torch.Tensor]  # features (B, F) -> r (B, O)
     seen: torch.Tensor | None  # (m, F) features of the context
+    looks: Looks | None = None  # of the context's images, if they are asked for
 
 
 @torch.no_grad()
@@ -178,6 +181,33 @@ def prepare(net: NPNetwork, context: Context | None, draws: Draws, seed: int) ->
     return Prepared(z, lambda x: net.deterministic.attend(summary, x), context.x)
 
 
+def probabilities(net: NPNetwork, ready: Prepared, mode: HeadInference,
+                  images: torch.Tensor) -> torch.Tensor:
+    """The answer (B, C) alone, by the shortest way; the network is in evaluation mode."""
+    x = net.features(images)  # (B, F)
+    r = ready.represent(x)
+    probs = additive_answer(*net.additive_logits(x, r, ready.z), mode) \
+        if net.decoder.additive else None
+    if probs is not None:
+        return probs
+    logits = net.decode(x, r, ready.z)  # (T', S, B, C)
+    probs = answer_by_class(logits.mT, mode)
+    return answer(logits, mode).probs if probs is None else probs
+
+
+def novelty_by_looks(images: torch.Tensor, probs: torch.Tensor,
+                     known: Looks | None) -> torch.Tensor | None:
+    """How novel images (B, K, H, W) with answers (B, C) are, (B,) from 0 to 1.
+
+    How unlike the context they look, times the answer's entropy as a share of the largest one.
+    None while nothing is known.
+    """
+    if known is None:
+        return None
+    entropy: torch.Tensor = torch.special.entr(probs).sum(1) / math.log(probs.shape[1])
+    return known.unlikeness(images) * entropy
+
+
 class Predictor:
     """The network with its buffer as context. Asking it changes nothing, here or in the network.
 
@@ -192,6 +222,7 @@ class Predictor:
         context_size: rows of the buffer to use, all by default.
         class_means: what is kept of the whole stream, as more context (`--stream_context`).
         input_memory: what inputs look like (`--input_memory`).
+        novelty_by: what tells novel images; see `novelty`.
     """
 
     batch_size = 64  # larger ones leave the caches: ResNet-18 takes half as long again at 256
@@ -200,11 +231,12 @@ class Predictor:
                  normalise: Callable[[torch.Tensor], torch.Tensor], *, draws: Draws,
                  mode: HeadInference, seed: int, context_size: int | None = None,
                  class_means: ClassMeans | None = None,
-                 input_memory: InputMemory | None = None) -> None:
+                 input_memory: InputMemory | None = None,
+                 novelty_by: NoveltyBy = "features") -> None:
         self.net, self.find_buffer, self.normalise = net, find_buffer, normalise
         self.draws, self.mode, self.seed = draws, mode, seed
         self.context_size, self.class_means = context_size, class_means
-        self.input_memory = input_memory
+        self.input_memory, self.novelty_by = input_memory, novelty_by
         # Of the network, which keeps its parts; listing them takes long.
         self._layers = list(net.modules())
         self._tensors: list[torch.Tensor] = []
@@ -232,6 +264,8 @@ class Predictor:
         if key != self._key or self._prepared is None:
             self._tensors = [*self.net.parameters(), *self.net.buffers()]
             self._prepared = prepare(self.net, self.context(self.context_size), draws, self.seed)
+            if self.novelty_by == "looks":
+                self._prepared = self._prepared._replace(looks=self._looks())
             self._key = (self._state(), *key[1:])
         return self._prepared
 
@@ -274,18 +308,30 @@ class Predictor:
                  *((t.data_ptr(), t._version) for t in tensors))
         if self._seen is not None and self._seen[0] == state:
             return self._seen[1]
-        device = next(self.net.parameters()).device
-        rows = torch.arange(len(buffer))
-        if size is not None and size < len(rows):
-            generator = torch.Generator().manual_seed(self.seed)
-            rows = torch.randperm(len(rows), generator=generator)[:size]
-        rows = rows.to(buffer.examples.device)
+        device, rows = next(self.net.parameters()).device, self._rows(buffer, size)
         with evaluation_mode(self.net):
             x = torch.cat([self.net.features(self.normalise(buffer.examples[part].to(device)))
                            for part in rows.split(self.batch_size)])  # (m, F)
         found = Context(x, buffer.labels[rows].to(device), buffer.task_labels[rows].to(device))
         self._seen = state, found
         return found
+
+    def _rows(self, buffer: Any, size: int | None) -> torch.Tensor:
+        """Numbers of the buffer's rows that are the context, (m,)."""
+        rows = torch.arange(len(buffer))
+        if size is not None and size < len(rows):
+            generator = torch.Generator().manual_seed(self.seed)
+            rows = torch.randperm(len(rows), generator=generator)[:size]
+        return rows.to(buffer.examples.device)
+
+    def _looks(self) -> Looks | None:
+        """How the context's images look; None while there are none."""
+        buffer = self.find_buffer()
+        if buffer.is_empty() or self.context_size == 0:
+            return None
+        rows = self._rows(buffer, self.context_size)
+        images = self.normalise(buffer.examples[rows].to(next(self.net.parameters()).device))
+        return Looks.of(images, buffer.labels[rows].to(images.device))
 
     def _evaluating(self) -> AbstractContextManager[None]:
         """The network in evaluation mode, at no cost where it is already."""
@@ -296,16 +342,7 @@ class Predictor:
     def probabilities(self, images: torch.Tensor) -> torch.Tensor:
         """The answer (B, C) alone, as `__call__` has it, by the shortest way."""
         with self._evaluating():
-            ready = self.prepared()
-            x = self.net.features(images)  # (B, F)
-            r = ready.represent(x)
-            probs = additive_answer(*self.net.additive_logits(x, r, ready.z), self.mode) \
-                if self.net.decoder.additive else None
-            if probs is not None:
-                return probs
-            logits = self.net.decode(x, r, ready.z)  # (T', S, B, C)
-            probs = answer_by_class(logits.mT, self.mode)
-            return answer(logits, self.mode).probs if probs is None else probs
+            return probabilities(self.net, self.prepared(), self.mode, images)
 
     @torch.no_grad()
     def __call__(self, images: torch.Tensor, draws: Draws | None = None,
@@ -315,6 +352,8 @@ class Predictor:
             ready = self.prepared(draws)
             x = self.net.features(images)  # (B, F)
             said = answer(self.net.decode(x, ready.represent(x), ready.z), self.mode, heads)
+            if self.novelty_by == "looks":
+                return replace(said, distance=novelty_by_looks(images, said.probs, ready.looks))
             return replace(said, distance=self.novelty(images, x, ready))
 
     def novelty(self, images: torch.Tensor, x: torch.Tensor, ready: Prepared) \

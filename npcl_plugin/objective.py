@@ -22,6 +22,8 @@ from npcl_plugin.layout import Cells
 Reduction = Literal["sum", "sample", "mean", "sets"]
 Distance = Callable[[Gaussian, Gaussian, torch.Tensor | float], torch.Tensor]
 DISTANCES: dict[str, Distance] = {"js": js, "kl": kl}
+# Softens what is recalled, so that also classes of small probability count.
+RECALL_TEMPERATURE = 2.0
 
 
 def cell_weights(cells: Cells, size: int, how: Reduction) -> torch.Tensor:
@@ -103,6 +105,21 @@ def head_contrast(logits: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
 def dark_replay(mean_logits: torch.Tensor, stored: torch.Tensor) -> torch.Tensor:
     """Ours: squared distance of the mean logits over the draws (B, C) to stored ones (B, C)."""
     return F.mse_loss(mean_logits, stored)
+
+
+def stream_recall(mean_logits: torch.Tensor, recalled: torch.Tensor) -> torch.Tensor:
+    """Ours: KL(recalled || now) among past classes at temperature 2, mean over the samples.
+
+    Times the temperature's square, so that gradients keep their size (Hinton et al., 2015).
+
+    Args:
+        mean_logits: (B, C) over the draws.
+        recalled: (B, C) log-probabilities at that temperature, -inf for classes of no past.
+    """
+    other = recalled.isneginf()
+    now = (mean_logits / RECALL_TEMPERATURE).masked_fill(other, -math.inf).log_softmax(1)
+    difference = (recalled - now).masked_fill(other, 0.0)
+    return (recalled.exp() * difference).sum(1).mean() * RECALL_TEMPERATURE ** 2
 
 
 def guided_attention(attention: torch.Tensor, own: torch.Tensor) -> torch.Tensor:

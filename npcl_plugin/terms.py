@@ -30,6 +30,7 @@ class Targets(NamedTuple):
     replayed: int  # how many of the rows, the last ones, come from the buffer
     stored: torch.Tensor | None  # (replayed, C) logits stored with them
     log_odds: torch.Tensor | None  # (B, C) at which classes compete for a row, None for even odds
+    recalled: torch.Tensor | None = None  # (B - replayed, C) see `recall.Recall.log_probs`
 
 
 class Forwards(NamedTuple):
@@ -197,6 +198,17 @@ def dark_replay(step: Step) -> torch.Tensor:
     targets = step.targets
     assert targets.stored is not None  # there is a weight, so logits are stored
     return objective.dark_replay(step.mean_logits[-targets.replayed:], targets.stored)
+
+
+@term("stream_recall", weight="stream_recall",
+      when=lambda step: step.targets.recalled is not None,
+      help="ours: weight of the divergence, on samples of the stream, from what the answering "
+           "network said of past classes when the task began")
+def stream_recall(step: Step) -> torch.Tensor:
+    """Ours: which past class a new sample is like stays what it was."""
+    targets = step.targets
+    assert targets.recalled is not None  # it takes part in this step
+    return objective.stream_recall(step.mean_logits[:len(targets.recalled)], targets.recalled)
 
 
 @term("guided_attention", weight="guided_attention", fits=lambda plan: plan.attention,

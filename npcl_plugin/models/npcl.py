@@ -36,6 +36,7 @@ from npcl_plugin.input_memory import InputMemory, group_count, groups_of
 from npcl_plugin.layout import Blocks
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws, Plan
+from npcl_plugin.recall import Recall
 from npcl_plugin.settings import complete
 from npcl_plugin.stream import ClassMeans, refuse_where_features_drift
 from npcl_plugin.tasks import class_ends, task_ids_of, tasks_of
@@ -53,7 +54,8 @@ class NPCL(ContinualModel):
     NAME = "npcl"
     COMPATIBILITY = ["class-il", "domain-il", "task-il"]
     CONFIG_PATH = Path(__file__).parent / "config" / "npcl.yaml"
-    INFERENCE_ARGUMENTS = ("head_inference", "n_global_eval", "n_task", "eval_context")
+    INFERENCE_ARGUMENTS = ("head_inference", "n_global_eval", "n_task", "eval_context",
+                           "novelty_by")
     HAS_GLOBAL = True
     HAS_TASK = True
     ATTENTION = True
@@ -69,6 +71,9 @@ class NPCL(ContinualModel):
         if not resolves_settings():
             complete(args, self.NAME, dataset)
         check_arguments(args, self.HAS_TASK)
+        if args.novelty_by == "looks" and len(dataset.SIZE) != 2:
+            raise usage_error("--novelty_by looks is about images, and this benchmark has none; "
+                              "give --novelty_by features.")
         ends = class_ends(dataset, args) if args.multitask else None
         n_heads = 1 if not self.HAS_TASK else len(ends) if ends else dataset.N_TASKS
         net = backbone if isinstance(backbone, NPNetwork) else NPNetwork(backbone)
@@ -105,7 +110,10 @@ class NPCL(ContinualModel):
             net.answering, lambda: self.buffer, self.normalise, mode=args.head_inference,
             draws=Draws(args.n_global_eval, args.n_task), seed=int(args.seed or 0),
             context_size=args.eval_context, class_means=self.class_means,
-            input_memory=self.input_memory)
+            input_memory=self.input_memory, novelty_by=args.novelty_by)
+        self.recall = Recall(
+            net.answering, args.head_inference, Draws(args.n_global_eval, args.n_task),
+            int(args.seed or 0)) if args.stream_recall else None
         self.recording: Any = None
         if not resolves_settings():
             from npcl_plugin.uncertainty.upstream import recording_for
@@ -135,6 +143,8 @@ class NPCL(ContinualModel):
         self.net.n_heads.fill_(len(self.class_ends) if self.class_ends else self.current_task + 1)
         self.context.choose(dataset.train_loader.dataset, self.args.context_per_class)
         self.warm_up.begin_task(dataset)
+        if self.recall is not None:
+            self.recall.begin_task(self.predictor.context(self.args.eval_context))
         if self.input_memory is not None:
             examples, labels = self.context.examples, self.context.labels
             assert examples is not None and labels is not None  # just chosen
@@ -204,9 +214,12 @@ class NPCL(ContinualModel):
             context = torch.cat((context, chosen))
             sets = torch.cat((sets, torch.full_like(replay[1], 0 if args.one_pass else 1)))
             labels, tasks = torch.cat((labels, replay[1])), torch.cat((tasks, replay[-1]))
-        x = self.net.features(torch.cat(images))  # (B, F)
+        batch = torch.cat(images)
+        x = self.net.features(batch)  # (B, F)
+        recalled = None if self.recall is None else \
+            self.recall.log_probs(batch[:len(batch) - replayed])
         return Targets(x, labels, tasks, sets, context, replayed, stored,
-                       self.log_odds(tasks, replayed))
+                       self.log_odds(tasks, replayed), recalled)
 
     def descend(self, found: Forwards) -> None:
         """One step down, unless something is not finite: then the weights stay as they were."""

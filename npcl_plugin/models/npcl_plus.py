@@ -3,8 +3,9 @@
 Ours, not the paper's. Only defaults differ from the family's; they stand in
 `config/npcl_plus.yaml`. Logits are stored and kept (`--dark_replay`), slow weights answer
 (`--slow_decay`), classes compete for the stream's samples by the number of samples that are at
-hand of them (`--stream_prior`), and in S-MNIST and S-FMNIST attention is told which class to look
-at (`--guided_attention`). One head: choosing among heads of tasks costs more than they
+hand of them (`--stream_prior`), in S-MNIST and S-FMNIST attention is told which class to look
+at (`--guided_attention`), and on small CIFAR-10 new samples stay like the past classes that they
+were like (`--stream_recall`). One head: choosing among heads of tasks costs more than they
 know, and their layers cost more parameters than the rest together.
 """
 from npcl_plugin.contract import register_model

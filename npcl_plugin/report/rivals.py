@@ -18,7 +18,7 @@ Values = Mapping[int, float]  # by seed
 
 @section("rivals", "NPCL+ and its rivals", "Mean ± sd over seeds, the best of a row in bold. p: "
          "paired t-test of NPCL+ against the best rival of the row, over the seeds that both have. "
-         "Novelty is the AUROC of a method's best score; of NPCL+, the distance to its context.",
+         "Novelty is the AUROC of a method's best score; of NPCL+, its distance to all known.",
          (("ECE", "ece"),), place=1)
 def rivals(book: MeasuredRuns) -> Iterator[Table]:
     """A table for each measure, a row for each benchmark and buffer."""

@@ -46,7 +46,7 @@ def storage(model: Any, rows: int, n_classes: int) -> dict[str, float | None]:
         own = rows * numbers_per_row(getattr(model, "buffer", None))
     if is_np(model):
         own += model.net.memory.numbers()
-        for name in ("class_means", "input_memory"):
+        for name in ("class_means", "input_memory", "recall"):
             if (kept := getattr(model, name, None)) is not None:
                 own += kept.numbers()
     gain = None if own is None or not der else 100 * (1 - own / der)

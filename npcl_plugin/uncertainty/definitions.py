@@ -43,8 +43,8 @@ DEFINITIONS = {
     "storage": "Numbers stored besides images and labels; NP family: 2 |o| a task, 2 |o| globally, "
                "one task label a buffer row, with --stream_context a class's mean, count and task, "
                "with --stream_shrinkage the scatter, with --input_memory two of each number of an "
-               "input and a count, per class or task; "
-               "DER: a logit a class and row.",
+               "input and a count, per class or task, with --stream_recall the features of a "
+               "context; DER: a logit a class and row.",
     "seconds": "CPU seconds for that many images, the context's encoding included.",
     "context": "With an evenly drawn part of the buffer as context at test time.",
     "draws": "With N draws of z^G and M of z^t for each.",

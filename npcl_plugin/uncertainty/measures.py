@@ -44,7 +44,8 @@ SCORES = {
                          "answering head"),
     "distance": ("distance", "least angle between a sample's features and those in the context, as "
                  "a share of a right angle, times the unlikeness of its inputs with "
-                 "--input_memory; what the NP family answers as `novel`"),
+                 "--input_memory; with --novelty_by looks how unlike the context an image looks, "
+                 "times the answer's entropy; what the NP family answers as `novel`"),
 }
 
 

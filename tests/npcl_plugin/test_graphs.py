@@ -74,7 +74,8 @@ OTHERS = [("st_npcl", ()), ("anp", ()), ("np", ()), ("cnp", ()),
 
 
 @pytest.mark.parametrize(("model", "more"), [
-    ("npcl_plus", ()), *(pytest.param(*other, marks=pytest.mark.slow) for other in OTHERS)])
+    ("npcl_plus", ()), ("npcl_plus", ("--stream_recall", 1)),
+    *(pytest.param(*other, marks=pytest.mark.slow) for other in OTHERS)])
 def test_recorded_steps_are_the_plain_ones_bit_by_bit(tmp_path, capsys, model, more):
     plain, fast = learned_both_ways(tmp_path, model, *more)
     assert_same(plain, fast)

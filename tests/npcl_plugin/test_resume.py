@@ -44,16 +44,17 @@ def state_of(run):
             **{f"buffer {n}": getattr(model.buffer, n) for n in model.buffer.used_attributes}}
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_resumed_run_is_identical(tmp_path, model):
-    calm = Experiment(*initialize(parse_args(words(tmp_path / "calm", model))))
+@pytest.mark.parametrize(("model", "more"), [
+    *((model, ()) for model in MODELS), ("npcl_plus", ("--stream_recall", 1))])
+def test_resumed_run_is_identical(tmp_path, model, more):
+    calm = Experiment(*initialize(parse_args(words(tmp_path / "calm", model, *more))))
     calm.run()
     folder = tmp_path / "stopped"
-    cut = Experiment(*initialize(parse_args(words(folder, model, "--resume"))))
+    cut = Experiment(*initialize(parse_args(words(folder, model, *more, "--resume"))))
     stop_after(cut, 31)  # second task, second epoch
     with pytest.raises(Interrupted):
         cut.run()
-    args = parse_args(words(folder, model, "--resume"))
+    args = parse_args(words(folder, model, *more, "--resume"))
     _find_checkpoint(args)
     again = Experiment(*initialize(args))
     again.run()

@@ -44,9 +44,11 @@ def test_a_weight_of_0_and_a_missing_latent_leave_a_term_out():
 
     assert names() == every
     assert names({"gamma": 0}) == every - {"gr"}
-    assert names(has_task=False) == {"ce", "d_global", "gr", "dark_replay", "guided_attention"}
+    assert names(has_task=False) == {"ce", "d_global", "gr", "dark_replay", "stream_recall",
+                                     "guided_attention"}
     assert names(has_global=False) == every - {"d_global", "gr"}
-    assert names(has_global=False, has_task=False, attention=False) == {"ce", "dark_replay"}
+    assert names(has_global=False, has_task=False, attention=False) == {
+        "ce", "dark_replay", "stream_recall"}
 
 
 def test_no_two_terms_share_a_name_or_a_weight():
