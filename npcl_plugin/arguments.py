@@ -8,9 +8,10 @@ import functools
 from collections.abc import Callable
 from typing import Any, get_args
 
+from npcl_plugin.answers import HeadInference
 from npcl_plugin.context import CONTEXTS
 from npcl_plugin.contract import bool01, number, resolves_settings
-from npcl_plugin.inference import HeadInference, NoveltyBy
+from npcl_plugin.inference import NoveltyBy
 from npcl_plugin.objective import DISTANCES, Reduction
 from npcl_plugin.plan import DecoderWidth, Encoders, GlobalDraws
 from npcl_plugin.settings import postpone

@@ -84,7 +84,8 @@ def answer(buffer: int = 200, tasks: int = 5, classes: int = 10) -> Callable[[],
     """Encoding a context and answering a batch by the rule of least entropy."""
     import torch
 
-    from npcl_plugin.inference import additive_answer, prepare
+    from npcl_plugin.answers import additive_answer
+    from npcl_plugin.inference import prepare
     from npcl_plugin.plan import Draws
 
     net, x = network(tasks, classes), samples(TARGETS, tasks, classes).x

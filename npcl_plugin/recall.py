@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
+from npcl_plugin.answers import HeadInference
 from npcl_plugin.context import Context
-from npcl_plugin.inference import HeadInference, Prepared, prepare, probabilities
+from npcl_plugin.inference import Prepared, prepare, probabilities
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.objective import RECALL_TEMPERATURE
 from npcl_plugin.plan import Draws

@@ -17,6 +17,7 @@ import torch
 from torch.nn.utils import clip_grads_with_norm_
 
 from npcl_plugin import contract
+from npcl_plugin.answers import Prediction
 from npcl_plugin.arguments import add_arguments
 from npcl_plugin.context import CONTEXTS, Context, covering_rows
 from npcl_plugin.contract import (
@@ -31,7 +32,7 @@ from npcl_plugin.contract import (
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.generators import untouched_generators
 from npcl_plugin.graphs import StepGraphs
-from npcl_plugin.inference import Prediction, Predictor
+from npcl_plugin.inference import Predictor
 from npcl_plugin.input_memory import InputMemory, group_count, groups_of
 from npcl_plugin.layout import Blocks
 from npcl_plugin.network import NPNetwork

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from npcl_plugin.answers import answer as combine
 from npcl_plugin.contract import keeps_only_buffer
-from npcl_plugin.inference import answer as combine
 from npcl_plugin.plan import Draws
 from npcl_plugin.uncertainty.predictions import batch_size, is_np
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from npcl_plugin.answers import Prediction
 from npcl_plugin.contract import outputs_of
-from npcl_plugin.inference import Prediction
 from npcl_plugin.plan import Draws
 from npcl_plugin.uncertainty.confidence import instance_values
 from npcl_plugin.uncertainty.novelty import variances

@@ -10,9 +10,10 @@ from nets import FAMILY, network, samples
 from torch.distributions import Normal, kl_divergence
 
 from npcl_plugin import objective
+from npcl_plugin.answers import additive_answer, answer, answer_by_class
 from npcl_plugin.context import Context, covering_rows, misdirect, rows_per_class
 from npcl_plugin.gaussians import Gaussian, draw
-from npcl_plugin.inference import additive_answer, answer, answer_by_class, prepare
+from npcl_plugin.inference import prepare
 from npcl_plugin.layout import Blocks, Cells, Layout, Packed, Slots, cheapest_width
 from npcl_plugin.logits import AdditiveLogits, FullLogits
 from npcl_plugin.plan import Draws
