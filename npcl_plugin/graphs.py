@@ -150,6 +150,7 @@ class StepGraphs:
         self.graphs: dict[Any, list[Graph]] = {}  # by kind
         self.known: dict[Any, Graph | None] = {}  # by kind and shapes
         self.parameters: list[nn.Parameter] = []
+        self.of_backbone: list[nn.Parameter] = []
         self.state: list[torch.Tensor] = []
         self.seen: dict[Any, int] = {}
 
@@ -157,6 +158,7 @@ class StepGraphs:
         """So many steps are ahead for which a graph that is recorded now could serve."""
         # Listed once, as that takes long; a network is not moved within a task.
         self.parameters = list(self.process.parameters())
+        self.of_backbone = list(self.net.backbone.parameters())
         self.state = [*self.parameters, *self.process.buffers()]
         self.worth_it = self.possible and self.args.step_graphs != "0" and (
             self.at_once or steps_ahead >= STEPS_WORTH_IT)
@@ -196,6 +198,8 @@ class StepGraphs:
             for parameter, gradient in zip(self.parameters, gradients[1:], strict=True):
                 parameter.grad = gradient
             if targets.x.requires_grad:
+                for parameter in self.of_backbone:
+                    parameter.grad = None
                 targets.x.backward(gradients[0])
 
         return Forwards({"loss": found[0].item(), **values}, backward,
@@ -316,9 +320,14 @@ def scriptable(traced: Any) -> Any:
 
     aten = torch.ops.aten
     for node in list(traced.graph.nodes):
+        before: Any = node.args[0] if node.args else None
         if node.target in (aten.detach.default, aten.lift_fresh_copy.default):
-            node.replace_all_uses_with(node.args[0])
+            node.replace_all_uses_with(before)
             traced.graph.erase_node(node)
+        elif node.target == aten.t.default == before.target:
+            node.replace_all_uses_with(before.args[0])
+        elif node.target == aten.view.default == before.target:
+            node.args = (before.args[0], *node.args[1:])
         elif node.target == aten.sym_size.int:
             node.target = aten.size.int
         elif node.target == aten._to_copy.default:

@@ -37,7 +37,7 @@ class Forwards(NamedTuple):
     """A step that was computed forwards."""
 
     values: dict[str, float]  # the loss and its terms
-    backward: Callable[[], object]  # adds the gradients to the parameters'
+    backward: Callable[[], object]  # gives all parameters their gradients, in place of old ones
     mean_logits: torch.Tensor | None  # (B, C) under each target's own head, if they are stored
 
 

@@ -179,7 +179,12 @@ class NPCL(ContinualModel):
             n_misdirected=int(self.net.n_heads) if args.noisy_context else 0)
         step = Step(self.net, args, targets, out, self.current_task)
         loss, terms = self.objective(step)
-        return Forwards({"loss": loss.item(), **terms}, loss.backward,
+
+        def backward() -> None:
+            self.opt.zero_grad()
+            loss.backward()
+
+        return Forwards({"loss": loss.item(), **terms}, backward,
                         step.mean_logits.detach() if args.dark_replay else None)
 
     def gather(self, inputs: torch.Tensor, labels: torch.Tensor,
@@ -225,7 +230,6 @@ class NPCL(ContinualModel):
     def descend(self, found: Forwards) -> None:
         """One step down, unless something is not finite: then the weights stay as they were."""
         if all(map(math.isfinite, found.values.values())):
-            self.opt.zero_grad()
             found.backward()
             cap_gradients(self.net.process_parameters, self.args.grad_cap)
             if self.class_means is not None:
