@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from npcl_plugin.answers import HeadInference
 from npcl_plugin.context import CONTEXTS
-from npcl_plugin.contract import bool01, number, resolves_settings
+from npcl_plugin.contract import bool01, number, resolves_settings, usage_error
 from npcl_plugin.inference import NoveltyBy
 from npcl_plugin.objective import DISTANCES, Reduction
 from npcl_plugin.plan import DecoderWidth, Encoders, GlobalDraws
@@ -177,3 +177,22 @@ def _add_extensions(parser: Any) -> None:
 def _required(parser: Any) -> Callable[..., Any]:
     """`add_argument` for what has no default of its own: the settings files must name a value."""
     return functools.partial(parser.add_argument, required=True)
+
+
+def check_arguments(args: Any, has_task: bool, dataset: Any) -> None:
+    """Refuse what does not fit together, or a benchmark, in one sentence."""
+    if not args.attention_heads and has_task:
+        raise usage_error("--attention_heads 0 takes means for attention, but task latents are "
+                          "made by theirs; give 1 at least.")
+    if args.attention_heads and args.latent_size % args.attention_heads:
+        raise usage_error(f"Expected --attention_heads to divide --latent_size, but got "
+                          f"{args.attention_heads} and {args.latent_size}.")
+    if args.encoders == "release" and args.np_depth < 2:
+        raise usage_error(f"Expected --np_depth of 2 at least with --encoders release, but got "
+                          f"{args.np_depth}.")
+    if args.context_from == "batch" and args.global_draws != "task":
+        raise usage_error("--context_from batch may leave a replayed task without context, which "
+                          "--global_draws task alone allows; give that too.")
+    if args.novelty_by == "looks" and len(dataset.SIZE) != 2:
+        raise usage_error("--novelty_by looks is about images, and this benchmark has none; "
+                          "give --novelty_by features.")

@@ -18,7 +18,7 @@ from torch.nn.utils import clip_grads_with_norm_
 
 from npcl_plugin import contract
 from npcl_plugin.answers import Prediction
-from npcl_plugin.arguments import add_arguments
+from npcl_plugin.arguments import add_arguments, check_arguments
 from npcl_plugin.context import CONTEXTS, Context, covering_rows
 from npcl_plugin.contract import (
     Buffer,
@@ -71,10 +71,7 @@ class NPCL(ContinualModel):
                  dataset: Any = None) -> None:
         if not resolves_settings():
             complete(args, self.NAME, dataset)
-        check_arguments(args, self.HAS_TASK)
-        if args.novelty_by == "looks" and len(dataset.SIZE) != 2:
-            raise usage_error("--novelty_by looks is about images, and this benchmark has none; "
-                              "give --novelty_by features.")
+        check_arguments(args, self.HAS_TASK, dataset)
         ends = class_ends(dataset, args) if args.multitask else None
         n_heads = 1 if not self.HAS_TASK else len(ends) if ends else dataset.N_TASKS
         net = backbone if isinstance(backbone, NPNetwork) else NPNetwork(backbone)
@@ -365,22 +362,6 @@ class NPCL(ContinualModel):
         found: torch.Tensor = apply_transform(
             images, getattr(self, "normalization_transform", None))
         return found
-
-
-def check_arguments(args: Any, has_task: bool) -> None:
-    """Refuse what does not fit together, in one sentence."""
-    if not args.attention_heads and has_task:
-        raise usage_error("--attention_heads 0 takes means for attention, but task latents are "
-                          "made by theirs; give 1 at least.")
-    if args.attention_heads and args.latent_size % args.attention_heads:
-        raise usage_error(f"Expected --attention_heads to divide --latent_size, but got "
-                          f"{args.attention_heads} and {args.latent_size}.")
-    if args.encoders == "release" and args.np_depth < 2:
-        raise usage_error(f"Expected --np_depth of 2 at least with --encoders release, but got "
-                          f"{args.np_depth}.")
-    if args.context_from == "batch" and args.global_draws != "task":
-        raise usage_error("--context_from batch may leave a replayed task without context, which "
-                          "--global_draws task alone allows; give that too.")
 
 
 def cap_gradients(parameters: list[torch.nn.Parameter], cap: float) -> None:
