@@ -12,6 +12,7 @@ from npcl_plugin.answers import HeadInference
 from npcl_plugin.context import CONTEXTS
 from npcl_plugin.contract import bool01, number, resolves_settings, usage_error
 from npcl_plugin.inference import NoveltyBy
+from npcl_plugin.kernels.build import Kernels
 from npcl_plugin.objective import DISTANCES, Reduction
 from npcl_plugin.plan import DecoderWidth, Encoders, GlobalDraws
 from npcl_plugin.settings import postpone
@@ -129,6 +130,10 @@ def _add_sampling(parser: Any) -> None:
     add("--step_graphs", choices=("auto", "0", "1"), default="auto",
         help="1: training steps are recorded, which makes them faster and changes no bit of a "
              "result; auto: in long runs; 0: never")
+    add("--kernels", choices=get_args(Kernels), default="auto",
+        help="compiled: attention and a decoder with one hidden layer by functions in C, which on "
+             "the CPU are faster and round otherwise; auto: where there is a C compiler; torch: "
+             "never")
     add("--noisy_context", type=bool01, default=False,
         help="ablation: the context of a task goes to a random other task's encoder (appendix)")
     add("--multitask", type=bool01, default=False,

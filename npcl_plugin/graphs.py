@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.func import functional_call
-from torch.jit._fuser import optimized_execution
 
+from npcl_plugin.gradients import norm_of
 from npcl_plugin.layout import Layout
 from npcl_plugin.logits import SMALLEST_SUM
 from npcl_plugin.network import NPNetwork
@@ -38,25 +38,24 @@ class Inputs(NamedTuple):
     """What a graph is run on."""
 
     targets: Targets
-    past: torch.Tensor | None  # see `terms.Step`
     layout: Layout
     present: list[tuple[Term, float]]  # with their weights
 
     def tensors(self) -> list[torch.Tensor]:
         """All of them, in the same order every time."""
-        return list(tensors_in((*self.targets, self.past, self.layout)))
+        return list(tensors_in((*self.targets, self.layout)))
 
     def holding(self, tensors: list[Any]) -> "Inputs":
         """The same with other tensors."""
         replaced = {id(old): new for old, new in zip(self.tensors(), tensors, strict=True)}
-        targets, past, layout = copy.deepcopy((self.targets, self.past, self.layout), replaced)
-        return Inputs(targets, past, layout, self.present)
+        targets, layout = copy.deepcopy((self.targets, self.layout), replaced)
+        return Inputs(targets, layout, self.present)
 
     def kind(self) -> tuple[Any, ...]:
         """Steps of different kinds never share a graph."""
         x = self.targets.x
         return (x.shape, x.stride(), x.dtype, self.targets.replayed, self.layout.cells.n_sets,
-                self.past is None, tuple(each.name for each, _ in self.present))
+                tuple(each.name for each, _ in self.present))
 
 
 def tensors_in(thing: Any) -> Iterator[torch.Tensor]:
@@ -100,7 +99,7 @@ class Process(nn.Module):
         self.names = [name for name, _ in (*self.named_parameters(), *self.named_buffers())]
         self.n_parameters = len(list(self.parameters()))
 
-    def forward(self, targets: Targets, past: torch.Tensor | None, layout: Layout,
+    def forward(self, targets: Targets, layout: Layout,
                 present: list[Any]) -> list[torch.Tensor]:
         """Loss, its terms (n,), the least sum of the likelihood, mean logits if asked for."""
         args, (net,) = self._args, self._net
@@ -110,8 +109,6 @@ class Process(nn.Module):
             from_context=args.latents_from == "context", layout=layout)
         unchecked: list[torch.Tensor] = []
         step = Step(net, args, targets, out, 0, unchecked)
-        if past is not None:
-            vars(step)["past"] = past
         loss, values = weighted_sum(step, present)
         least = unchecked[0] if unchecked else torch.ones_like(loss)
         return [loss, values, least, *([step.mean_logits] if args.dark_replay else [])]
@@ -119,6 +116,8 @@ class Process(nn.Module):
     def differentiate(self, state: list[torch.Tensor],
                       inputs: Inputs) -> tuple[list[torch.Tensor], list[Any]]:
         """What `forward` says, and the gradients of features and parameters.
+
+        The norm of the latter comes fourth.
 
         Args:
             state: parameters, then buffers.
@@ -131,7 +130,8 @@ class Process(nn.Module):
             found = functional_call(
                 self, dict(zip(self.names, state, strict=True)),
                 (inputs.targets._replace(x=leaves[0]), *inputs[1:]))
-            return found, list(torch.autograd.grad(found[0], leaves, allow_unused=True))
+            gradients = torch.autograd.grad(found[0], leaves, allow_unused=True)
+        return [*found[:3], norm_of(gradients[1:]), *found[3:]], list(gradients)
 
 
 class StepGraphs:
@@ -181,8 +181,7 @@ class StepGraphs:
         before: Any = SimpleNamespace(cells=layout.cells)  # all that is known of a pass
         step = Step(self.net, self.args, targets, before, current_task)
         present = objective.present(step)
-        inputs = Inputs(targets._replace(x=targets.x.detach()), vars(step).get("past"), layout,
-                        present)
+        inputs = Inputs(targets._replace(x=targets.x.detach()), layout, present)
         tensors = inputs.tensors()
         graph = self._graph(inputs, tensors)
         if graph is None:
@@ -194,23 +193,23 @@ class StepGraphs:
             return None
         values = dict(zip([each.name for each, _ in present], found[1].tolist(), strict=True))
 
-        def backward() -> None:
+        def backward() -> torch.Tensor:
             for parameter, gradient in zip(self.parameters, gradients[1:], strict=True):
                 parameter.grad = gradient
             if targets.x.requires_grad:
                 for parameter in self.of_backbone:
                     parameter.grad = None
                 targets.x.backward(gradients[0])
+            return found[3]
 
         return Forwards({"loss": found[0].item(), **values}, backward,
-                        found[3] if self.args.dark_replay else None)
+                        found[4] if self.args.dark_replay else None)
 
     def _run(self, graph: Graph, tensors: list[torch.Tensor]) \
             -> tuple[list[torch.Tensor], list[Any]]:
-        # Optimisations would change the last bits.
-        with torch.no_grad(), optimized_execution(False):
+        with torch.no_grad():
             out = graph.run(*self.state, *tensors)
-        n_found = 4 if self.args.dark_replay else 3
+        n_found = 5 if self.args.dark_replay else 4
         gradients: list[Any] = [None] * (1 + self.process.n_parameters)
         for place, gradient in zip(graph.wanted, out[n_found:], strict=True):
             gradients[place] = gradient
@@ -285,7 +284,7 @@ def record(process: Process, state: list[torch.Tensor], inputs: Inputs) -> Graph
     shapes = ShapeEnv(duck_shape=False)  # sizes that happen to be equal are not the same
     mode = FakeTensorMode(shape_env=shapes)
     changing = {id(tensor) for tensor in tensors_in(
-        (inputs.targets.context, inputs.past, inputs.layout))} if process.plan.has_task else set()
+        (inputs.targets.context, inputs.layout))} if process.plan.has_task else set()
     wanted: list[int] = []
 
     def stand_in(tensor: torch.Tensor) -> Any:
@@ -310,8 +309,9 @@ def record(process: Process, state: list[torch.Tensor], inputs: Inputs) -> Graph
     condition = " and ".join(f"({each})" for each in conditions) or "True"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        graph = torch.jit.script(scriptable(traced))
-    return Graph(graph, shapes, compile(condition, "condition", "eval"), wanted)
+        graph = torch.jit.freeze(torch.jit.script(scriptable(traced)).eval())
+    run = torch._C._jit_to_static_module(graph._c)
+    return Graph(run, shapes, compile(condition, "condition", "eval"), wanted)
 
 
 def scriptable(traced: Any) -> Any:
@@ -333,6 +333,8 @@ def scriptable(traced: Any) -> Any:
         elif node.target == aten._to_copy.default:
             node.target, node.args = aten.to.dtype, (node.args[0], node.kwargs["dtype"])
             node.kwargs = {}
+        elif node.target == aten.native_layer_norm_backward.default:
+            complete_outputs(node)
         elif node.target == aten.index_add.default and len(node.args[0].users) == 1 \
                 and node.args[0].target == aten.new_zeros.default:
             node.target = aten.index_add_.default
@@ -342,3 +344,19 @@ def scriptable(traced: Any) -> Any:
     strip_overloads(traced)
     traced.recompile()
     return traced
+
+
+def complete_outputs(node: Any) -> None:
+    """Let a normalisation without weights compute their gradients too.
+
+    Torch's static runtime fails at results that do not exist.
+    """
+    *others, weight, bias, wanted = node.args
+    if not all(wanted):
+        module, (size,) = node.graph.owning_module, others[2]
+        module.register_buffer("ones", torch.ones(size))
+        module.register_buffer("zeros", torch.zeros(size))
+        with node.graph.inserting_before(node):
+            weight = weight or node.graph.get_attr("ones")
+            bias = bias or node.graph.get_attr("zeros")
+        node.args = (*others, weight, bias, [True] * 3)

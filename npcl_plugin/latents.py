@@ -12,6 +12,7 @@ from torch import nn
 
 from npcl_plugin.distribution_memory import DistributionMemory
 from npcl_plugin.gaussians import Gaussian, draw
+from npcl_plugin.kernels.operators import fits
 from npcl_plugin.layers.attention import SelfAttention, TaskwiseSelfAttention, Unmixed
 from npcl_plugin.layers.encoders import SampleEncoder, Zeros
 from npcl_plugin.layers.feedforward import (
@@ -255,7 +256,7 @@ def taskwise_attention(plan: Plan) -> nn.Module:
     """SA^t of the latent path."""
     sizes = (plan.n_tasks, plan.latent_size, plan.n_attention_heads)
     if plan.encoders == "paper":
-        return TaskwiseSelfAttention(*sizes)
+        return TaskwiseSelfAttention(*sizes, plan.attends_compiled)
     return Successive(TaskwiseFeedForwardAttention(*sizes) for _ in range(N_BLOCKS))
 
 
@@ -263,7 +264,7 @@ def attention_across(plan: Plan) -> nn.Module:
     """The attention of all tasks' rows to each other."""
     sizes = (plan.latent_size, plan.n_attention_heads)
     if plan.encoders == "paper":
-        return SelfAttention(*sizes)
+        return SelfAttention(*sizes, plan.attends_compiled)
     return Successive(FeedForwardAttention(*sizes) for _ in range(N_BLOCKS))
 
 
@@ -277,7 +278,7 @@ class LatentEncoder(nn.Module):
 
     def __init__(self, encoder: SampleEncoder, plan: Plan) -> None:
         super().__init__()
-        self.own_draws = plan.global_draws == "task"
+        self.own_draws, self.compiled = plan.global_draws == "task", plan.attends_compiled
         has_any = plan.has_global or plan.has_task
         self.encoder: SampleEncoder | Zeros = encoder if has_any else Zeros(0)
         self.taskwise = taskwise_attention(plan) if plan.has_task else Unmixed()
@@ -304,7 +305,8 @@ class LatentEncoder(nn.Module):
 
     def layout(self, tasks: torch.Tensor, blocks: Blocks, like: torch.Tensor) -> Layout:
         """Where the samples of tasks (B,) stand; see `Layout`."""
-        return self.task_latent.layout(tasks, blocks, like)
+        in_groups = not (self.compiled and fits(like))
+        return self.task_latent.layout(tasks, blocks._replace(in_groups=in_groups), like)
 
     def encode(self, x: torch.Tensor, labels: torch.Tensor, layout: Layout) -> Encoding:
         """As `forward`, with the places of the rows known."""

@@ -29,6 +29,7 @@ class Blocks(NamedTuple):
     sets: np.ndarray  # (R,)
     n_parts: int
     n_sets: int
+    in_groups: bool = True  # for attention by torch; see `Frame`
 
     @classmethod
     def of_sets(cls, sets: np.ndarray) -> "Blocks":
@@ -45,8 +46,7 @@ class Blocks(NamedTuple):
 
     def key(self, like: torch.Tensor) -> tuple[Any, ...]:
         """All but the samples, and the type and device of their features."""
-        return (self.parts.tobytes(), self.sets.tobytes(), self.n_parts, self.n_sets, like.dtype,
-                like.device)
+        return (self.parts.tobytes(), self.sets.tobytes(), *self[3:], like.dtype, like.device)
 
 
 @dataclass
@@ -149,6 +149,10 @@ class Arrangement(Protocol):
     """Rows (R, n) as groups that attend separately, (G', n', n), and back."""
 
     @property
+    def owner(self) -> torch.Tensor | None:
+        """(R,) rows with the same number, a float, meet; None if all do."""
+
+    @property
     def mask(self) -> torch.Tensor | None:
         """(G', n' or 1, n'), to be added to the scores; None if all rows of a group may meet."""
 
@@ -164,16 +168,23 @@ class InPlace:
     """Rows already stand in groups of equal length; numbers of their own say who may meet."""
 
     n_groups: int
-    mask: torch.Tensor | None
+    owner: torch.Tensor | None  # (R,), no number in two groups; None: a single group meets
+    uniform: bool = False  # everybody in a group meets
 
     @classmethod
     def of(cls, owner: np.ndarray, n_groups: int, like: torch.Tensor) -> "InPlace":
         """Rows with the same owner (R,) meet; groups are equal parts of R."""
         grouped = owner.reshape(n_groups, -1)
-        if (grouped == grouped[:, :1]).all():  # everybody in a group meets
-            return cls(n_groups, None)
-        owners = torch.from_numpy(grouped).to(like)
-        return cls(n_groups, apart(owners, owners))
+        uniform = bool((grouped == grouped[:, :1]).all())
+        return cls(n_groups, torch.from_numpy(owner).to(like), uniform)
+
+    @cached_property
+    def mask(self) -> torch.Tensor | None:
+        """See `Arrangement.mask`."""
+        if self.owner is None or self.uniform:
+            return None
+        owners = self.owner.unflatten(0, (self.n_groups, -1))
+        return apart(owners, owners)
 
     def arrange(self, rows: torch.Tensor) -> torch.Tensor:
         """(R, n) -> (G, R / G, n)."""
@@ -191,6 +202,7 @@ class Packed:
 
     slots: Slots  # one for each task
     mask: torch.Tensor | None
+    owner: torch.Tensor  # (R,) the tasks
 
     @classmethod
     def of(cls, tasks: np.ndarray, like: torch.Tensor) -> "Packed":
@@ -199,7 +211,8 @@ class Packed:
         width = int(counts.max())
         free = torch.from_numpy(np.arange(width) >= counts[:, None, None]).to(like)
         return cls(Slots.of(tasks, like.device, width),
-                   None if (counts == width).all() else free.mul_(_NEVER))
+                   None if (counts == width).all() else free.mul_(_NEVER),
+                   torch.from_numpy(tasks).to(like))
 
     def arrange(self, rows: torch.Tensor) -> torch.Tensor:
         """(R, n) -> (T', n_max, n)."""
@@ -213,23 +226,26 @@ class Packed:
 class Frame:
     """Where the rows of blocks stand, whatever their tasks: the same in almost every step.
 
-    Sets stand side by side, G rows of n places: a set's targets, its context, then padding,
-    which repeats sample 0 and has a cell and a block of its own, so that it meets nobody.
+    In groups, sets stand side by side, G rows of n places: a set's targets, its context, then
+    padding, which repeats sample 0 and has a cell and a block of its own, so that it meets nobody.
+    Otherwise all rows stand in one line, without padding.
 
     Args:
         parts, sets: (R,) of the rows.
+        in_groups: see `Blocks`.
         like: a tensor with the type and device of the rows.
     """
 
     def __init__(self, parts: np.ndarray, sets: np.ndarray, n_parts: int, n_sets: int,
-                 like: torch.Tensor) -> None:
+                 in_groups: bool, like: torch.Tensor) -> None:
         self.n_parts, self.n_sets, self.n_blocks = n_parts, n_sets, n_parts * n_sets
+        self.in_groups, self.n_groups = in_groups, n_sets if in_groups else 1
         self.like = like[:0]
-        self.place, self.free = places(sets, n_sets)
+        self.place, self.free = places(sets, self.n_groups)
         self.block = np.full(len(self.free), self.n_blocks)
         self.block[self.place] = parts * n_sets + sets
         self.targets = self.place[parts == 0]  # (B,)
-        self.within_blocks = InPlace.of(self.block, n_sets, like)  # rows of a block meet
+        self.within_blocks = InPlace.of(self.block, self.n_groups, like)  # rows of a block meet
         # Weights (P G, G n) that make means over blocks.
         self.block_means = torch.from_numpy(means(self.block, self.n_blocks)).to(like)
 
@@ -240,10 +256,10 @@ class Frame:
 
 
 @lru_cache(maxsize=8)
-def _frame(parts: bytes, sets: bytes, n_parts: int, n_sets: int, dtype: torch.dtype,
-           device: torch.device) -> Frame:
+def _frame(parts: bytes, sets: bytes, n_parts: int, n_sets: int, in_groups: bool,
+           dtype: torch.dtype, device: torch.device) -> Frame:
     return Frame(np.frombuffer(parts, np.int64).copy(), np.frombuffer(sets, np.int64).copy(),
-                 n_parts, n_sets, torch.empty(0, dtype=dtype, device=device))
+                 n_parts, n_sets, in_groups, torch.empty(0, dtype=dtype, device=device))
 
 
 class Layout:
@@ -298,13 +314,22 @@ class Layout:
             by_task: there are layers of each task's own.
             by_cell: targets of a cell are decoded together.
         """
+        in_groups = self.frame.in_groups  # else neither slots nor masks are needed
         if by_task:
-            _ = self.slots, self.within_cells, self.cell_means
+            _ = self.cell_means, self.within_cells
+            _ = (self.slots, self.within_cells.mask) if in_groups else self.tasks
+        if in_groups:
+            _ = self.frame.within_blocks.mask
         if by_cell:
             _ = self.cells.slots
 
     def _tensor(self, values: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(values).to(self._like.device)
+
+    @cached_property
+    def tasks(self) -> torch.Tensor:
+        """The task at each place, as floats (G n,)."""
+        return self._tensor(self._task).to(self._like)
 
     @cached_property
     def slots(self) -> Slots:
@@ -315,7 +340,7 @@ class Layout:
     def within_cells(self) -> Arrangement:
         """Rows of a cell meet."""
         if self.frame.n_blocks > 1 or mostly_padding(self._count):
-            return InPlace.of(self._cell, self.frame.n_sets, self._like)
+            return InPlace.of(self._cell, self.frame.n_groups, self._like)
         return Packed.of(self._task, self._like)
 
     @cached_property
@@ -325,11 +350,11 @@ class Layout:
 
 
 @lru_cache(maxsize=8)
-def _of_one_task(parts: bytes, sets: bytes, n_parts: int, n_sets: int, dtype: torch.dtype,
-                 device: torch.device) -> Layout:
+def _of_one_task(parts: bytes, sets: bytes, n_parts: int, n_sets: int, in_groups: bool,
+                 dtype: torch.dtype, device: torch.device) -> Layout:
     of_rows = np.frombuffer(parts, np.int64).copy()
     blocks = Blocks(np.zeros_like(of_rows), of_rows, np.frombuffer(sets, np.int64).copy(), n_parts,
-                    n_sets)
+                    n_sets, in_groups)
     found = Layout(torch.zeros(len(of_rows), dtype=torch.long), blocks,
                    torch.empty(0, dtype=dtype, device=device))
     found.complete(by_task=False, by_cell=True)

@@ -1,10 +1,13 @@
 """What a decoder says about a batch of targets, each under its own head, draw by draw."""
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from npcl_plugin.kernels import decoder as kernels
 from npcl_plugin.layout import Cells, Slots
 
 # A sum of exponentials, each at most 1, below which single precision cannot be trusted.
@@ -39,6 +42,41 @@ class FullLogits:
         losses = F.cross_entropy(self.values.mT, labels.expand(len(self.values), -1),
                                  reduction="mean" if weight is None else "none")
         return losses if weight is None else losses.mean(0) @ weight
+
+
+class HiddenLogits:
+    """Logits of a decoder with one hidden layer, which are made when somebody asks for them.
+
+    Args:
+        targets: (B, O) the targets' part of the hidden layer.
+        draws: (S, turns K, O) the draws' part, of which targets take turns.
+        cells: which of the K heads is each target's.
+        last: the layer from there to logits.
+        full: all of them.
+    """
+
+    def __init__(self, targets: torch.Tensor, draws: torch.Tensor, cells: Cells, last: nn.Linear,
+                 full: Callable[[], FullLogits]) -> None:
+        self.targets, self.draws, self.cells, self.last = targets, draws, cells, last
+        self.full = full
+
+    def plus(self, others: torch.Tensor) -> FullLogits:
+        """With the logits (B, C) of somebody else added to each draw."""
+        return self.full().plus(others)
+
+    def all_draws(self) -> torch.Tensor:
+        """(S, B, C)."""
+        return self.full().all_draws()
+
+    def mean(self) -> torch.Tensor:
+        """Over the draws: (B, C)."""
+        return self.full().mean()
+
+    def cross_entropy(self, labels: torch.Tensor, weight: torch.Tensor | None = None,
+                      unchecked: list[torch.Tensor] | None = None) -> torch.Tensor:
+        """-E_q [log p(y | x, z)]: mean over draws and targets, or their sum with weights (B,)."""
+        return kernels.cross_entropy(self.targets, self.draws, self.cells.cell, self.last.weight,
+                                     self.last.bias, labels, weight, self.cells.tasks.shape[0])
 
 
 class AdditiveLogits:

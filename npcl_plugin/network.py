@@ -16,7 +16,7 @@ from npcl_plugin.layers.decoder import DeepDecoder, LinearDecoder
 from npcl_plugin.layers.encoders import AttentivePath, MeanPath, SampleEncoder, Summary
 from npcl_plugin.layers.feedforward import FeedForwardPath
 from npcl_plugin.layout import Blocks, Cells, Layout
-from npcl_plugin.logits import AdditiveLogits, FullLogits
+from npcl_plugin.logits import AdditiveLogits, FullLogits, HiddenLogits
 from npcl_plugin.plan import Draws, Plan
 from npcl_plugin.priors import Samples, with_own_draws, with_shared_draws
 from npcl_plugin.slow_weights import SlowWeights
@@ -29,7 +29,7 @@ class TrainingPass(NamedTuple):
     distributions of a level that does not exist have no units.
     """
 
-    logits: AdditiveLogits | FullLogits  # of S draws, B targets, C classes
+    logits: AdditiveLogits | FullLogits | HiddenLogits  # of S draws, B targets, C classes
     z: torch.Tensor  # (S, K, O) draws that the logits come from
     r: torch.Tensor  # (B, O)
     summary: Summary  # of the context that r comes from
@@ -79,7 +79,7 @@ class NPNetwork(MammothBackbone):
         self.decoder: LinearDecoder = DeepDecoder(
             *sizes, width=self.n_features if plan.decoder_width == "features" else size,
             depth=plan.decoder_depth, norm=plan.norm, has_latent=has_latent,
-            draws_per_target=plan.draws_per_target) \
+            draws_per_target=plan.draws_per_target, compiled=plan.compiled) \
             if plan.decoder_depth else LinearDecoder(*sizes, has_latent=has_latent)
         self.memory = GlobalHistory(plan.n_tasks, size, plan.n_anchors) if plan.n_anchors > 1 \
             else DistributionMemory(plan.n_tasks, size)
@@ -103,7 +103,7 @@ class NPNetwork(MammothBackbone):
         if not plan.attention:
             return MeanPath(encoder)
         sizes = (self.n_features, plan.latent_size, plan.n_attention_heads)
-        return AttentivePath(encoder, *sizes) if plan.encoders == "paper" \
+        return AttentivePath(encoder, *sizes, plan.attends_compiled) if plan.encoders == "paper" \
             else FeedForwardPath(encoder, *sizes, norm=plan.norm)
 
     def average(self, decay: float) -> None:

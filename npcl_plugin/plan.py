@@ -28,6 +28,7 @@ class Plan:
         encoders: as the paper describes them, or as the authors' code has them.
         global_draws: one z^G for all tasks of a set, or one for each.
         n_anchors: how many global distributions GR may hold z^G to; 1: the last.
+        compiled: by functions in C what can be (`kernels`).
     """
 
     n_tasks: int
@@ -46,6 +47,12 @@ class Plan:
     encoders: Encoders = "paper"
     global_draws: GlobalDraws = "set"
     n_anchors: int = 1
+    compiled: bool = False
+
+    @property
+    def attends_compiled(self) -> bool:
+        """Whether attention is among that."""
+        return self.compiled and self.attention and self.encoders == "paper"
 
     @property
     def ends_linear(self) -> bool:

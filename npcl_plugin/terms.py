@@ -37,7 +37,8 @@ class Forwards(NamedTuple):
     """A step that was computed forwards."""
 
     values: dict[str, float]  # the loss and its terms
-    backward: Callable[[], object]  # gives all parameters their gradients, in place of old ones
+    # Gives all parameters their gradients, in place of old ones; returns the norm of the process's.
+    backward: Callable[[], torch.Tensor]
     mean_logits: torch.Tensor | None  # (B, C) under each target's own head, if they are stored
 
 
@@ -251,12 +252,13 @@ def global_regulariser(step: Step) -> torch.Tensor:
 
 
 @term("tr", weight="delta", fits=lambda plan: plan.has_task,
-      when=lambda step: with_memory(step) and bool(step.past.any()),
+      when=with_memory,
       help="weight of the task regulariser TR (paper: δ); 0 ablates it")
 def task_regulariser(step: Step) -> torch.Tensor:
     """Equation 7, for past tasks among the replayed samples."""
     out, targets = step.out, step.targets
+    shares = out.cells.sizes.to(targets.x) / targets.replayed
     return objective.task_regulariser(out.task_posterior,
                                       step.net.memory.task_latents(out.cells.tasks), step.past,
-                                      out.cells.sizes / targets.replayed, step.args.divergence,
+                                      shares, step.args.divergence,
                                       objective.DISTANCES[step.args.regulariser])

@@ -103,6 +103,7 @@ _LIST = {
         "num_workers": "the machine's",
         "threads": "the machine's",
         "step_graphs": "the same numbers, sooner",
+        "kernels": "the machine's: the same numbers but for rounding",
         "savecheck": "when checkpoints are written",
         "ckpt_name": "what checkpoints are called",
         "save_checkpoint_mode": "how checkpoints are written",

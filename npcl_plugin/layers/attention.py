@@ -3,16 +3,16 @@
 Without the LayerNorm after the residual sum training diverges within two tasks at the
 published learning rates.
 """
-from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from npcl_plugin.kernels import attention as kernels
+from npcl_plugin.kernels.operators import fits
 from npcl_plugin.layers.stacked import StackedLayerNorm, StackedLinear
-from npcl_plugin.layout import Arrangement, Layout
-
-Projection = Callable[[torch.Tensor], torch.Tensor]
+from npcl_plugin.layout import Arrangement, Layout, apart
 
 
 def multi_head(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *,
@@ -64,20 +64,22 @@ def attention_weights(query: torch.Tensor, key: torch.Tensor, n_attention_heads:
     return found
 
 
-def attend_among(rows: torch.Tensor, arrangement: Arrangement, *, project: Projection,
-                 out: Projection, n_attention_heads: int) -> torch.Tensor:
-    """What rows (R, O) learn from those that they meet, before residual and normalisation.
+def attend_among(projected: torch.Tensor, arrangement: Arrangement,
+                 n_attention_heads: int) -> torch.Tensor:
+    """What rows take from those that they meet.
 
     Args:
-        project: query, key and value in one product, (R, O) -> (R, 3 O).
-        out: of the mixed values, (R, O) -> (R, O).
+        projected: (R, 3 O) query, key and value of each.
+
+    Returns:
+        (R, O)
     """
-    projected = arrangement.arrange(project(rows))  # (G, n, 3 O)
+    projected = arrangement.arrange(projected)  # (G, n, 3 O)
     parts = projected.view(*projected.shape[:2], 3, n_attention_heads, -1).permute(2, 0, 3, 1, 4)
     query, key, value = parts.unbind(0)  # (G, heads, n, O / heads)
     allowed = None if arrangement.mask is None else arrangement.mask.unsqueeze(1)
     mixed = F.scaled_dot_product_attention(query, key, value, allowed)
-    return out(arrangement.restore(mixed.transpose(1, 2).flatten(-2)))
+    return arrangement.restore(mixed.transpose(1, 2).flatten(-2))
 
 
 class CrossAttention(nn.Module):
@@ -89,11 +91,13 @@ class CrossAttention(nn.Module):
         size: O, of values and result.
         n_attention_heads: divides O.
         n_query: input size of queries and keys.
+        compiled: by `kernels.attention`, if it can.
     """
 
-    def __init__(self, size: int, n_attention_heads: int, n_query: int) -> None:
+    def __init__(self, size: int, n_attention_heads: int, n_query: int,
+                 compiled: bool = False) -> None:
         super().__init__()
-        self.n_attention_heads = n_attention_heads
+        self.n_attention_heads, self.compiled = n_attention_heads, compiled
         self.query = nn.Linear(n_query, size)
         self.key = nn.Linear(n_query, size)
         self.value = nn.Linear(size, size)
@@ -109,22 +113,36 @@ class CrossAttention(nn.Module):
         return self.key(keys), self.value(values)
 
     def attend(self, queries: torch.Tensor, prepared: tuple[torch.Tensor, torch.Tensor],
-               mask: torch.Tensor | None = None) -> torch.Tensor:
-        """Queries (n, n_query) against prepared keys and values -> (n, O); mask (1, n, m)."""
+               owners: tuple[torch.Tensor, torch.Tensor] | None = None) -> torch.Tensor:
+        """Queries (n, n_query) against prepared keys and values -> (n, O).
+
+        Args:
+            owners: (n,), (m,) as floats; a query sees the keys of its own, all of them by default.
+        """
         query: torch.Tensor = self.query(queries)
-        key, value = prepared
-        mixed = multi_head(query[None], key[None], value[None],
-                           n_attention_heads=self.n_attention_heads, mask=mask)[0]
+        if self.compiled and fits(query):
+            mixed = kernels.attend(query, *prepared, owners, self.n_attention_heads)
+        else:
+            key, value = prepared
+            mixed = multi_head(query[None], key[None], value[None],
+                               n_attention_heads=self.n_attention_heads,
+                               mask=None if owners is None else apart(*owners)[None])[0]
         return F.layer_norm(query + self.out(mixed), query.shape[-1:], self.norm.weight,
                             self.norm.bias)
 
 
 class SelfAttention(nn.Module):
-    """CA(s, s, s) of the paper: rows attend to each other, all with the same layers."""
+    """CA(s, s, s) of the paper: rows attend to each other, all with the same layers.
 
-    def __init__(self, size: int, n_attention_heads: int) -> None:
+    Args:
+        size: O.
+        n_attention_heads: divides O.
+        compiled: by `kernels.attention`, if it can.
+    """
+
+    def __init__(self, size: int, n_attention_heads: int, compiled: bool = False) -> None:
         super().__init__()
-        self.n_attention_heads = n_attention_heads
+        self.n_attention_heads, self.compiled = n_attention_heads, compiled
         self.project = nn.Linear(size, 3 * size)
         self.out = nn.Linear(size, size)
         self.norm = nn.LayerNorm(size)
@@ -139,9 +157,11 @@ class SelfAttention(nn.Module):
 
     def among(self, rows: torch.Tensor, arrangement: Arrangement) -> torch.Tensor:
         """(R, O) -> (R, O)."""
-        mixed = attend_among(rows, arrangement, project=self.project, out=self.out,
-                             n_attention_heads=self.n_attention_heads)
-        return F.layer_norm(rows + mixed, rows.shape[-1:], self.norm.weight, self.norm.bias)
+        if self.compiled and fits(rows):
+            return kernels.block(rows, arrangement.owner, weights_of(self), self.n_attention_heads)
+        mixed = attend_among(self.project(rows), arrangement, self.n_attention_heads)
+        return F.layer_norm(rows + self.out(mixed), rows.shape[-1:], self.norm.weight,
+                            self.norm.bias)
 
 
 class TaskwiseSelfAttention(nn.Module):
@@ -151,11 +171,13 @@ class TaskwiseSelfAttention(nn.Module):
         count: T.
         size: O.
         n_attention_heads: divides O.
+        compiled: by `kernels.attention`, if it can.
     """
 
-    def __init__(self, count: int, size: int, n_attention_heads: int) -> None:
+    def __init__(self, count: int, size: int, n_attention_heads: int,
+                 compiled: bool = False) -> None:
         super().__init__()
-        self.n_attention_heads = n_attention_heads
+        self.n_attention_heads, self.compiled = n_attention_heads, compiled
         self.project = StackedLinear(count, size, 3 * size)
         self.out = StackedLinear(count, size, size)
         self.norm = StackedLayerNorm(count, size)
@@ -163,13 +185,22 @@ class TaskwiseSelfAttention(nn.Module):
 
     def forward(self, rows: torch.Tensor, layout: Layout) -> torch.Tensor:
         """(R, O) -> (R, O): the rows of a cell attend to each other, by layers of their task."""
+        if self.compiled and fits(rows):
+            return kernels.block(rows, layout.within_cells.owner, weights_of(self),
+                                 self.n_attention_heads, layout.tasks)
         slots = layout.slots
         packed = slots.pack(rows)  # (slots, width, O)
-        mixed = attend_among(
-            rows, layout.within_cells, n_attention_heads=self.n_attention_heads,
-            project=lambda _: slots.unpack(self.project(packed, slots.tasks)),
-            out=lambda values: self.out(slots.pack(values), slots.tasks))
-        return slots.unpack(self.norm(packed + mixed, slots.tasks))
+        mixed = attend_among(slots.unpack(self.project(packed, slots.tasks)),
+                             layout.within_cells, self.n_attention_heads)
+        out = self.out(slots.pack(mixed), slots.tasks)
+        return slots.unpack(self.norm(packed + out, slots.tasks))
+
+
+def weights_of(block: SelfAttention | TaskwiseSelfAttention) -> kernels.BlockWeights:
+    """Of all its layers."""
+    project, out, norm = block.project, block.out, block.norm
+    return kernels.BlockWeights(project.weight, cast(torch.Tensor, project.bias), out.weight,
+                                cast(torch.Tensor, out.bias), norm.weight, norm.bias)
 
 
 class Unmixed(nn.Module):

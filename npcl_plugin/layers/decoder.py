@@ -9,9 +9,11 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
+from npcl_plugin.kernels import decoder as kernels
+from npcl_plugin.kernels.operators import fits
 from npcl_plugin.layers.encoders import Zeros, mlp
 from npcl_plugin.layout import Cells
-from npcl_plugin.logits import AdditiveLogits, FullLogits
+from npcl_plugin.logits import AdditiveLogits, FullLogits, HiddenLogits
 
 
 class LinearDecoder(nn.Module):
@@ -48,7 +50,7 @@ class LinearDecoder(nn.Module):
         return torch.addmm(self.from_x(x), r, self.from_r.weight.t())
 
     def forward(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
-                cells: Cells) -> AdditiveLogits | FullLogits:
+                cells: Cells) -> AdditiveLogits | FullLogits | HiddenLogits:
         """Each target under its own head (training, the task is known).
 
         Args:
@@ -81,11 +83,14 @@ class DeepDecoder(LinearDecoder):
         has_latent: whether z exists.
         draws_per_target: how many of the draws a target is decoded under in training; with more of
             them targets take turns, so that every draw has some.
+        compiled: a cross-entropy after one hidden layer by `kernels.decoder`, if it can.
     """
 
     def __init__(self, n_features: int, size: int, n_classes: int, *, width: int, depth: int,
-                 norm: bool, has_latent: bool, draws_per_target: int) -> None:
+                 norm: bool, has_latent: bool, draws_per_target: int,
+                 compiled: bool = False) -> None:
         super().__init__(n_features, size, width, has_latent=has_latent)
+        self.compiled = compiled and depth == 1 and not norm
         self.draws_per_target = draws_per_target
         self.norm = nn.LayerNorm(width) if norm else nn.Identity()
         self.rest = mlp(width, width, n_classes, depth=depth - 1, norm=norm)
@@ -96,7 +101,7 @@ class DeepDecoder(LinearDecoder):
         return False
 
     def forward(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
-                cells: Cells) -> AdditiveLogits | FullLogits:
+                cells: Cells) -> AdditiveLogits | FullLogits | HiddenLogits:
         """See `LinearDecoder.forward`."""
         targets, draws = self.of_targets(x, r), self.from_z(z)  # (B, O), (S, K, O)
         turns = max(len(draws) // self.draws_per_target, 1)
@@ -104,9 +109,15 @@ class DeepDecoder(LinearDecoder):
             return FullLogits(self.logits(targets + draws))
         each = len(draws) // turns
         draws = draws[:each * turns].view(each, turns * draws.shape[1], -1)
-        shape = (each, -1, -1)
-        hidden = torch.baddbmm(targets.expand(shape), cells.own_in(turns).expand(shape), draws)
-        return FullLogits(self.logits(hidden))
+
+        def full() -> FullLogits:
+            shape = (each, -1, -1)
+            hidden = torch.baddbmm(targets.expand(shape), cells.own_in(turns).expand(shape), draws)
+            return FullLogits(self.logits(hidden))
+
+        if self.compiled and fits(targets):
+            return HiddenLogits(targets, draws, cells, cast(nn.Linear, self.rest[0]), full)
+        return full()
 
     def every_head(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         """See `LinearDecoder.every_head`."""
@@ -120,6 +131,19 @@ class DeepDecoder(LinearDecoder):
                                  hidden.mT)  # (T' S, C, B)
         found: torch.Tensor = by_class.mT.unflatten(0, (z.shape[1], -1))
         return found
+
+    def answers(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
+                all_heads: bool) -> torch.Tensor | None:
+        """Probabilities (B, C) of the head of least entropy or of all, without their logits.
+
+        None where there is no compiled function for it.
+        """
+        targets = self.of_targets(x, r)
+        if not (self.compiled and fits(targets)):
+            return None
+        last = cast(nn.Linear, self.rest[0])
+        return kernels.answers(targets, self.from_z(z).transpose(0, 1), last.weight, last.bias,
+                               all_heads)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """From the first layer's sum to logits; in place, it is the largest tensor of a step."""

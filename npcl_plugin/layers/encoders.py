@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from npcl_plugin.layers.attention import CrossAttention, SelfAttention, attention_weights
-from npcl_plugin.layout import InPlace, apart
+from npcl_plugin.layout import InPlace
 
 
 def mlp(n_in: int, n_hidden: int, n_out: int, *, depth: int, norm: bool) -> nn.Sequential:
@@ -89,14 +89,15 @@ class AttentivePath(nn.Module):
         n_features: F.
         size: O.
         n_attention_heads: divides O.
+        compiled: by `kernels.attention`, if it can.
     """
 
     def __init__(self, encoder: SampleEncoder, n_features: int, size: int,
-                 n_attention_heads: int) -> None:
+                 n_attention_heads: int, compiled: bool = False) -> None:
         super().__init__()
         self.encoder = encoder
-        self.self_attention = SelfAttention(size, n_attention_heads)
-        self.cross_attention = CrossAttention(size, n_attention_heads, n_features)
+        self.self_attention = SelfAttention(size, n_attention_heads, compiled)
+        self.cross_attention = CrossAttention(size, n_attention_heads, n_features, compiled)
 
     def summarise(self, x: torch.Tensor, labels: torch.Tensor,
                   sets: torch.Tensor | None = None) -> Summary:
@@ -105,15 +106,16 @@ class AttentivePath(nn.Module):
         Args:
             sets: (m,) which of two separate contexts a row belongs to; one by default.
         """
-        mask = None if sets is None else between(sets, sets, x)
-        rows = self.self_attention.among(self.encoder(x, labels), InPlace(1, mask))  # (m, O)
+        owner = None if sets is None else sets.to(x)
+        rows = self.self_attention.among(self.encoder(x, labels), InPlace(1, owner))  # (m, O)
         return Summary(*self.cross_attention.prepare(x, rows), sets)
 
     def attend(self, summary: Summary, x: torch.Tensor,
                sets: torch.Tensor | None = None) -> torch.Tensor:
         """Targets (B, F) -> (B, O); `sets` (B,) as in the summary."""
-        mask = None if sets is None or summary.sets is None else between(sets, summary.sets, x)
-        return self.cross_attention.attend(x, (summary.keys, summary.values), mask)
+        owners = None if sets is None or summary.sets is None \
+            else (sets.to(x), summary.sets.to(x))
+        return self.cross_attention.attend(x, (summary.keys, summary.values), owners)
 
     def weights(self, summary: Summary, x: torch.Tensor,
                 sets: torch.Tensor | None = None) -> torch.Tensor:
@@ -151,11 +153,6 @@ class MeanPath(nn.Module):
 def visible(sets: torch.Tensor | None, summary: Summary) -> torch.Tensor | None:
     """Which rows of a context a target may see, (B, m); None for all."""
     return None if sets is None or summary.sets is None else same(sets, summary.sets)
-
-
-def between(first: torch.Tensor, second: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """(n,), (m,) -> (1, n, m), to be added to scores: rows of other sets are not seen."""
-    return apart(first.to(like), second.to(like)).unsqueeze(0)
 
 
 def same(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.utils import clip_grads_with_norm_
 
 from npcl_plugin import contract
 from npcl_plugin.answers import Prediction
@@ -31,9 +30,11 @@ from npcl_plugin.contract import (
 )
 from npcl_plugin.distribution_memory import RunningAverages
 from npcl_plugin.generators import untouched_generators
+from npcl_plugin.gradients import cap, norm_of
 from npcl_plugin.graphs import StepGraphs
 from npcl_plugin.inference import Predictor
 from npcl_plugin.input_memory import InputMemory, group_count, groups_of
+from npcl_plugin.kernels.build import available
 from npcl_plugin.layout import Blocks
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws, Plan
@@ -74,17 +75,20 @@ class NPCL(ContinualModel):
         check_arguments(args, self.HAS_TASK, dataset)
         ends = class_ends(dataset, args) if args.multitask else None
         n_heads = 1 if not self.HAS_TASK else len(ends) if ends else dataset.N_TASKS
+        attention = self.ATTENTION and args.attention_heads > 0
+        for_kernels = attention or args.decoder_depth == 1  # else there are none for it
+        args.kernels = "compiled" if for_kernels and available(args.kernels) else "torch"
         net = backbone if isinstance(backbone, NPNetwork) else NPNetwork(backbone)
         net.configure(Plan(
             n_tasks=n_heads, n_classes=dataset.N_CLASSES, latent_size=args.latent_size,
             depth=args.np_depth, norm=bool(args.np_norm), n_attention_heads=args.attention_heads,
             has_global=self.HAS_GLOBAL, has_task=self.HAS_TASK,
-            attention=self.ATTENTION and args.attention_heads > 0,
             residual_decoder=bool(args.residual_decoder), decoder_depth=args.decoder_depth,
             draws_per_target=args.draws_per_target,
             decoder_width=args.decoder_width, encoders=args.encoders,
             global_draws=args.global_draws,
-            n_anchors=dataset.N_TASKS if args.gr_against == "all" else 1))
+            n_anchors=dataset.N_TASKS if args.gr_against == "all" else 1, attention=attention,
+            compiled=args.kernels == "compiled"))
         if args.stream_context:
             # Random weights would stay wherever samples hardly differ.
             torch.nn.init.zeros_(net.decoder.from_x.weight)
@@ -177,9 +181,10 @@ class NPCL(ContinualModel):
         step = Step(self.net, args, targets, out, self.current_task)
         loss, terms = self.objective(step)
 
-        def backward() -> None:
+        def backward() -> torch.Tensor:
             self.opt.zero_grad()
             loss.backward()
+            return norm_of(p.grad for p in self.net.process_parameters)
 
         return Forwards({"loss": loss.item(), **terms}, backward,
                         step.mean_logits.detach() if args.dark_replay else None)
@@ -227,8 +232,7 @@ class NPCL(ContinualModel):
     def descend(self, found: Forwards) -> None:
         """One step down, unless something is not finite: then the weights stay as they were."""
         if all(map(math.isfinite, found.values.values())):
-            found.backward()
-            cap_gradients(self.net.process_parameters, self.args.grad_cap)
+            cap(self.net.process_parameters, self.args.grad_cap, found.backward())
             if self.class_means is not None:
                 self.class_means.shape_step(self.net.decoder.from_x.weight)
             scaled_step(self.opt, self.rate_factor())
@@ -362,14 +366,6 @@ class NPCL(ContinualModel):
         found: torch.Tensor = apply_transform(
             images, getattr(self, "normalization_transform", None))
         return found
-
-
-def cap_gradients(parameters: list[torch.nn.Parameter], cap: float) -> None:
-    """Scale the gradients down where their norm exceeds `cap`; otherwise leave them untouched."""
-    grads = [p.grad for p in parameters if p.grad is not None]
-    norm = torch.stack(torch._foreach_norm(grads)).norm()
-    if norm > cap:
-        clip_grads_with_norm_(parameters, cap, norm, foreach=True)
 
 
 def scaled_step(optimiser: torch.optim.Optimizer, factor: float) -> None:

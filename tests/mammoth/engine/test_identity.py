@@ -24,7 +24,7 @@ ER = ["--model", "er", "--dataset", "seq-digits", "--buffer_size", "20", "--seed
 
 def test_every_listed_argument_exists_and_has_a_reason():
     known = set(general_parser().actions_by_dest()) | {"minibatch_size", "features_weights",
-                                                      "data", "tasks", "step_graphs"}
+                                                      "data", "tasks", "step_graphs", "kernels"}
     derived = {"conf_*", "class_order", "data_seed", "threads"}
     assert set(TABLE) - known <= derived
     assert all(entry.reason for entry in TABLE.values())
