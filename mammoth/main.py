@@ -200,6 +200,7 @@ def initialize(args: Namespace | None = None) -> tuple[Any, Any, Namespace]:
     args = parse_args() if args is None else args
     from backbone import get_backbone
     from datasets import get_dataset
+    from engine.heap import keep_freed_memory
     from engine.preflight import check_memory, check_network
     from engine.threads import use_threads
     from models import get_model
@@ -215,6 +216,7 @@ def initialize(args: Namespace | None = None) -> tuple[Any, Any, Namespace]:
     net = get_backbone(args)
     check_network(args, net, dataset)
     use_threads(args, net, dataset)
+    keep_freed_memory()
     model = get_model(args, net, dataset.get_loss(), dataset.get_transform(), dataset)
     return model, dataset, args
 
@@ -290,13 +292,16 @@ def cli() -> int:
 
     Exit codes: 0 done, 1 the run failed, 2 a mistake of the user, 130 and 143 interrupted.
     """
+    from engine.heap import importing
     from engine.streams import make_patient
 
     make_patient()
     keep_tracebacks_in(None)
     try:
         set_log_level(os.environ.get("LOG_LEVEL", "WARNING"))
-        main()
+        with importing():
+            args = parse_args()
+        main(args)
     except (Exception, KeyboardInterrupt) as error:
         sentence, code = sentence_and_code(error)
         print(f"error: {sentence}", file=sys.stderr)
