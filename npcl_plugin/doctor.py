@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from npcl_plugin import MODELS
+from npcl_plugin.kernels.build import NoKernels, library
 from npcl_plugin.upstream import HERE, linked_files
 
 # What every run imports, and folders of which a file that cannot be imported is left out.
@@ -50,6 +51,7 @@ def examine(checkout: Path, data: Path) -> Iterator[Finding]:
     yield from lacking or [Finding("ok", "packages: all that every run imports")]
     yield from _left_out(checkout)
     yield _torchvision()
+    yield _kernels()
     if not lacking:
         yield _registration(checkout)
     yield _link(checkout)
@@ -107,6 +109,15 @@ def _torchvision() -> Finding:
                              "routes mend")
     return Finding("missing", f"torchvision cannot be imported ({error}); install the build that "
                               "fits torch")
+
+
+def _kernels() -> Finding:
+    """Whether what torch does slowly can be compiled."""
+    try:
+        library()
+    except NoKernels as error:
+        return Finding("note", f"functions in C: {error}; without them steps take a quarter longer")
+    return Finding("ok", "functions in C: compiled for this processor")
 
 
 def _registration(checkout: Path) -> Finding:

@@ -27,9 +27,10 @@ class Point(NamedTuple):
 
 
 def network(n_tasks: int, n_classes: int) -> Any:
-    """The domain-IL network on features."""
+    """NPCL's network in domain-IL, on features."""
     from torch import nn
 
+    from npcl_plugin.kernels.build import available
     from npcl_plugin.network import NPNetwork
     from npcl_plugin.plan import Plan
 
@@ -45,8 +46,8 @@ def network(n_tasks: int, n_classes: int) -> Any:
             return x
 
     net = NPNetwork(Features())
-    net.configure(Plan(n_tasks=n_tasks, n_classes=n_classes, depth=0, decoder_depth=0,
-                       n_attention_heads=2))
+    net.configure(Plan(n_tasks=n_tasks, n_classes=n_classes, depth=0,
+                       n_attention_heads=2, compiled=available("auto")))
     net.n_heads.fill_(n_tasks)
     return net
 
@@ -84,8 +85,7 @@ def answer(buffer: int = 200, tasks: int = 5, classes: int = 10) -> Callable[[],
     """Encoding a context and answering a batch by the rule of least entropy."""
     import torch
 
-    from npcl_plugin.answers import additive_answer
-    from npcl_plugin.inference import prepare
+    from npcl_plugin.inference import prepare, probabilities
     from npcl_plugin.plan import Draws
 
     net, x = network(tasks, classes), samples(TARGETS, tasks, classes).x
@@ -93,9 +93,7 @@ def answer(buffer: int = 200, tasks: int = 5, classes: int = 10) -> Callable[[],
 
     @torch.no_grad()
     def work() -> None:
-        ready = prepare(net, context, Draws(10), seed=0)
-        targets, draws = net.additive_logits(x, ready.represent(x), ready.z)
-        additive_answer(targets, draws, "entropy")
+        probabilities(net, prepare(net, context, Draws(10), seed=0), "entropy", x)
 
     return work
 

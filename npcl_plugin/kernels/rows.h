@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define TOGETHER 4
+#define ABREAST (LANES == 16 ? 4 : 2) /* vectors; there are registers for so many */
 
 /* A part of a matrix: its first number, and how many there are from a row to the next. */
 typedef struct {
@@ -75,28 +76,28 @@ static inline void unpack(const vector *from, int64_t head, const int64_t *rows,
 
 /* Numbers (n, m) -> (n, chunks), or (m, n) -> the same if they are turned, filled up with 0. */
 static inline void pack_matrix(const float *from, int turned, int64_t n, int64_t m, vector *to) {
-    int64_t chunks = groups(m, LANES);
+    int64_t chunks = groups(m, LANES), width = chunks * LANES;
+    float *rows = (float *)to;
     for (int64_t i = 0; i < n; i++) {
-        float *row = (float *)(to + i * chunks);
-        if (turned)
-            for (int64_t j = 0; j < m; j++)
-                row[j] = from[j * n + i];
-        else
-            memcpy(row, from + i * m, m * sizeof(float));
-        memset(row + m, 0, (chunks * LANES - m) * sizeof(float));
+        if (!turned)
+            memcpy(rows + i * width, from + i * m, m * sizeof(float));
+        memset(rows + i * width + m, 0, (width - m) * sizeof(float));
     }
+    for (int64_t first = 0; turned && first < n; first += LANES) /* a few rows stay in the cache */
+        for (int64_t j = 0; j < m; j++)
+            for (int64_t i = first; i < n && i < first + LANES; i++)
+                rows[i * width + j] = from[j * n + i];
 }
 
 static inline void unpack_matrix(const vector *from, int turned, int64_t n, int64_t m, float *to) {
-    int64_t chunks = groups(m, LANES);
-    for (int64_t i = 0; i < n; i++) {
-        const float *row = (const float *)(from + i * chunks);
-        if (turned)
-            for (int64_t j = 0; j < m; j++)
-                to[j * n + i] = row[j];
-        else
-            memcpy(to + i * m, row, m * sizeof(float));
-    }
+    int64_t width = groups(m, LANES) * LANES;
+    const float *rows = (const float *)from;
+    for (int64_t i = 0; !turned && i < n; i++)
+        memcpy(to + i * m, rows + i * width, m * sizeof(float));
+    for (int64_t first = 0; turned && first < n; first += LANES)
+        for (int64_t j = 0; j < m; j++)
+            for (int64_t i = first; i < n && i < first + LANES; i++)
+                to[j * n + i] = rows[i * width + j];
 }
 
 /* As many rows of zeros as are missing to a multiple of TOGETHER. */
@@ -117,49 +118,79 @@ static inline void transpose(const vector *from, int64_t count, int64_t size, in
     }
 }
 
+/* The next three work on `some` vectors beside each other; the compiler knows how many. */
+#define INLINE static inline __attribute__((always_inline)) void
+
+INLINE multiply_some(const float *numbers, int64_t stride, const vector *columns, int64_t size,
+                     int64_t blocks, float scale, const int some, vector *to) {
+    vector sums[TOGETHER][ABREAST] = {{{0}}};
+    for (int64_t s = 0; s < size; s++)
+        for (int k = 0; k < some; k++)
+            for (int t = 0; t < TOGETHER; t++)
+                sums[t][k] += numbers[t * stride + s] * columns[s * blocks + k];
+    for (int k = 0; k < some; k++)
+        for (int t = 0; t < TOGETHER; t++)
+            to[t * blocks + k] = sums[t][k] * scale;
+}
+
+INLINE mix_some(const float *numbers, int64_t stride, const vector *rows, int64_t count,
+                int64_t chunks, const int some, vector *to) {
+    vector sums[TOGETHER][ABREAST] = {{{0}}};
+    for (int64_t j = 0; j < count; j++)
+        for (int k = 0; k < some; k++)
+            for (int t = 0; t < TOGETHER; t++)
+                sums[t][k] += numbers[t * stride + j] * rows[j * chunks + k];
+    for (int k = 0; k < some; k++)
+        for (int t = 0; t < TOGETHER; t++)
+            to[t * chunks + k] = sums[t][k];
+}
+
+INLINE spread_some(const float *numbers, int64_t stride, const vector *from, int64_t count,
+                   int64_t chunks, const int some, vector *rows) {
+    vector parts[TOGETHER][ABREAST]; /* a copy, which no other name can change */
+    for (int k = 0; k < some; k++)
+        for (int t = 0; t < TOGETHER; t++)
+            parts[t][k] = from[t * chunks + k];
+    for (int64_t j = 0; j < count; j++)
+        for (int k = 0; k < some; k++) {
+            vector total = rows[j * chunks + k];
+            for (int t = 0; t < TOGETHER; t++)
+                total += numbers[t * stride + j] * parts[t][k];
+            rows[j * chunks + k] = total;
+        }
+}
+
 /* Products of rows (TOGETHER, chunks) with columns (size, blocks): (TOGETHER, blocks). */
 static inline void multiply(const vector *rows, int64_t chunks, const vector *columns,
                             int64_t size, int64_t blocks, float scale, vector *to) {
     const float *numbers = (const float *)rows;
-    for (int64_t b = 0; b < blocks; b++) {
-        vector sums[TOGETHER] = {{0}};
-        for (int64_t s = 0; s < size; s++)
-            for (int t = 0; t < TOGETHER; t++)
-                sums[t] += numbers[t * chunks * LANES + s] * columns[s * blocks + b];
-        for (int t = 0; t < TOGETHER; t++)
-            to[t * blocks + b] = sums[t] * scale;
-    }
+    int64_t b = 0;
+    for (; b + ABREAST <= blocks; b += ABREAST)
+        multiply_some(numbers, chunks * LANES, columns + b, size, blocks, scale, ABREAST, to + b);
+    for (; b < blocks; b++)
+        multiply_some(numbers, chunks * LANES, columns + b, size, blocks, scale, 1, to + b);
 }
 
 /* Sums of rows (count, chunks) by weights (TOGETHER, blocks): (TOGETHER, chunks). */
 static inline void mix(const vector *weights, int64_t blocks, const vector *rows, int64_t count,
                        int64_t chunks, vector *to) {
     const float *numbers = (const float *)weights;
-    for (int64_t c = 0; c < chunks; c++) {
-        vector sums[TOGETHER] = {{0}};
-        for (int64_t j = 0; j < count; j++)
-            for (int t = 0; t < TOGETHER; t++)
-                sums[t] += numbers[t * blocks * LANES + j] * rows[j * chunks + c];
-        for (int t = 0; t < TOGETHER; t++)
-            to[t * chunks + c] = sums[t];
-    }
+    int64_t c = 0;
+    for (; c + ABREAST <= chunks; c += ABREAST)
+        mix_some(numbers, blocks * LANES, rows + c, count, chunks, ABREAST, to + c);
+    for (; c < chunks; c++)
+        mix_some(numbers, blocks * LANES, rows + c, count, chunks, 1, to + c);
 }
 
 /* Adds to rows (count, chunks), by weights (TOGETHER, blocks), what is in (TOGETHER, chunks). */
 static inline void spread(const vector *weights, int64_t blocks, const vector *from,
                           int64_t count, int64_t chunks, vector *rows) {
     const float *numbers = (const float *)weights;
-    for (int64_t c = 0; c < chunks; c++) {
-        vector parts[TOGETHER]; /* a copy, which no other name can change */
-        for (int t = 0; t < TOGETHER; t++)
-            parts[t] = from[t * chunks + c];
-        for (int64_t j = 0; j < count; j++) {
-            vector total = rows[j * chunks + c];
-            for (int t = 0; t < TOGETHER; t++)
-                total += numbers[t * blocks * LANES + j] * parts[t];
-            rows[j * chunks + c] = total;
-        }
-    }
+    int64_t c = 0;
+    for (; c + ABREAST <= chunks; c += ABREAST)
+        spread_some(numbers, blocks * LANES, from + c, count, chunks, ABREAST, rows + c);
+    for (; c < chunks; c++)
+        spread_some(numbers, blocks * LANES, from + c, count, chunks, 1, rows + c);
 }
 
 #endif

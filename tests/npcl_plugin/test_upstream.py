@@ -18,6 +18,7 @@ import npcl_plugin
 import npcl_plugin.upstream as upstream_module
 from npcl_plugin import doctor
 from npcl_plugin.__main__ import main
+from npcl_plugin.kernels.build import NoKernels
 from npcl_plugin.upstream import (
     LinkError,
     find_checkout,
@@ -144,6 +145,20 @@ def test_doctor_names_what_is_missing_and_what_is_left_out(fragile, no_processes
     assert any("no MNIST" in line for line in lines)
     assert main(["doctor", str(checkout)]) == 1
     assert "missing  package no_web" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("why", "line"), [
+    (None, "ok       functions in C: compiled for this processor"),
+    ("there is no C compiler", "note     functions in C: there is no C compiler; without them "
+                               "steps take a quarter longer")])
+def test_doctor_knows_whether_there_are_functions_in_c(checkout, no_processes, monkeypatch, why,
+                                                       line):
+    def library():
+        if why:
+            raise NoKernels(why)
+
+    monkeypatch.setattr(doctor, "library", library)
+    assert line in map(str, doctor.examine(checkout, checkout))
 
 
 def test_doctor_sees_stale_settings(checkout, no_processes):
