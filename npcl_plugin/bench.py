@@ -135,8 +135,7 @@ def run_ratio(options: Namespace) -> float:
 
 def measured(options: Namespace) -> Iterator[Row]:
     """All ratios, the short ones first."""
-    few, some, many = (max(options.steps // part, least) for part, least in ((60, 3), (6, 3),
-                                                                             (2, 10)))
+    few, many = max(options.steps // 6, 3), max(options.steps // 2, 10)
     models = list(STEP_BUDGETS)
     for kind, said in ((RECORDED, ""), (PLAIN, ", plain")):
         steps = step_ratios(MLP, options, many, models, *kind)
@@ -153,7 +152,7 @@ def measured(options: Namespace) -> Iterator[Row]:
         yield Row(f"training step, MLP, {tasks} tasks, npcl",
                   step_ratios(MLP, options, many, ["npcl"], *RECORDED, tasks=tasks)["npcl"])
     yield Row("training step, ResNet-18, N = 50, npcl",
-              step_ratios(RESNET, options, some, ["npcl"], *PLAIN)["npcl"], 1.1)
+              step_ratios(RESNET, options, few, ["npcl"], *PLAIN)["npcl"], 1.1)
     for buffer, budget in ((200, 1.1), (2000, 1.2)):
         for after_pass in (False, True):
             yield Row(f"evaluation, ResNet-18, buffer {buffer}{', after a task' * after_pass}",
