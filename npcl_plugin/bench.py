@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 MLP, RESNET = "perm-mnist", "seq-cifar10"
 RECORDED = ("--step_graphs", "1")  # as in a long run after its first steps
 PLAIN = ("--step_graphs", "0")
+NOT_COMPILED = (*RECORDED, "--kernels", "torch")
 STEP_BUDGETS = {"npcl": 3.0, "st_npcl": 3.0, "npcl_plus": 3.0, "anp": 2.5, "np": 2.5}
 
 
@@ -137,7 +138,7 @@ def measured(options: Namespace) -> Iterator[Row]:
     """All ratios, the short ones first."""
     few, many = max(options.steps // 6, 3), max(options.steps // 2, 10)
     models = list(STEP_BUDGETS)
-    for kind, said in ((RECORDED, ""), (PLAIN, ", plain")):
+    for kind, said in ((RECORDED, ""), (PLAIN, ", plain"), (NOT_COMPILED, ", no C")):
         steps = step_ratios(MLP, options, many, models, *kind)
         for name in models:
             yield Row(f"training step, MLP, N = 50, {name}{said}", steps[name],
@@ -145,9 +146,9 @@ def measured(options: Namespace) -> Iterator[Row]:
     for name in models:
         yield Row(f"end-of-task pass ÷ training, MLP, {name}",
                   end_of_task_share(name, options, many), 0.1)
-    for buffer in (200, 1000):
-        yield Row(f"evaluation, MLP, buffer {buffer}",
-                  evaluation_ratio(MLP, options, many, buffer=buffer))
+    for buffer, tasks in ((200, 5), (1000, 5), (200, 20)):
+        yield Row(f"evaluation, MLP, buffer {buffer}, {tasks} tasks",
+                  evaluation_ratio(MLP, options, many, buffer=buffer, tasks=tasks))
     for tasks in (1, 5, 20):
         yield Row(f"training step, MLP, {tasks} tasks, npcl",
                   step_ratios(MLP, options, many, ["npcl"], *RECORDED, tasks=tasks)["npcl"])
