@@ -36,10 +36,12 @@ def ask(options: Namespace) -> int:
     Raises:
         UsageError: the checkpoint, an image or an option is no good.
     """
+    from engine.heap import importing
     from mammoth import load_model
 
     machine: dict[str, Any] = {} if options.device is None else {"device": options.device}
-    model = load_model(options.checkpoint, **machine)
+    with importing():  # torch, the harness and the method
+        model = load_model(options.checkpoint, **machine)
     if options.task is not None and not 1 <= options.task <= model.tasks_learned:
         raise UsageError(f"Expected --task to lie in 1..{model.tasks_learned}, the tasks learned "
                          f"so far, but got {options.task}.")
