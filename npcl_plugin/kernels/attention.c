@@ -32,6 +32,19 @@ static Workspace prepare(const Attention *a, int64_t n_vectors) {
     return (Workspace){n_owners, queries, keys, memory + for_numbers};
 }
 
+/* The queries and keys of one owner; scores of a query are blocks of LANES keys. */
+typedef struct {
+    const int64_t *queries, *keys;
+    int64_t n, m, blocks;
+} Part;
+
+static Part part_of(const Workspace *work, int64_t owner) {
+    int64_t query = work->queries.first[owner], key = work->keys.first[owner];
+    int64_t m = work->keys.first[owner + 1] - key;
+    return (Part){work->queries.rows + query, work->keys.rows + key,
+                  work->queries.first[owner + 1] - query, m, groups(m, LANES)};
+}
+
 /* To be added to the scores of the last block of `count` keys: there may be fewer than LANES. */
 static vector beyond(int64_t count) {
     float numbers[LANES];
@@ -63,32 +76,29 @@ void attend_all(const Attention *a, float *to, float *log_sums) {
     vector *query = value + of_keys, *out = query + of_queries, *scores = out + of_queries;
     float scale = 1 / sqrtf(size);
     for (int64_t o = 0; o < work.n_owners; o++) {
-        int64_t *queries = work.queries.rows + work.queries.first[o];
-        int64_t *keys = work.keys.rows + work.keys.first[o];
-        int64_t n = work.queries.first[o + 1] - work.queries.first[o];
-        int64_t m = work.keys.first[o + 1] - work.keys.first[o], blocks = groups(m, LANES);
-        vector last = beyond(m);
-        for (int64_t head = 0; n && m && head < a->n_heads; head++) {
-            pack(a->key, head, keys, m, size, chunks, key);
-            transpose(key, m, size, chunks, blocks, key_columns);
-            pack(a->value, head, keys, m, size, chunks, value);
-            pack(a->query, head, queries, n, size, chunks, query);
-            complete(query, n, chunks);
-            for (int64_t i = 0; i < n; i += TOGETHER) {
+        Part of = part_of(&work, o);
+        vector last = beyond(of.m);
+        for (int64_t head = 0; of.n && of.m && head < a->n_heads; head++) {
+            pack(a->key, head, of.keys, of.m, size, chunks, key);
+            transpose(key, of.m, size, chunks, of.blocks, key_columns);
+            pack(a->value, head, of.keys, of.m, size, chunks, value);
+            pack(a->query, head, of.queries, of.n, size, chunks, query);
+            complete(query, of.n, chunks);
+            for (int64_t i = 0; i < of.n; i += TOGETHER) {
                 float sums[TOGETHER], largest[TOGETHER];
-                multiply(query + i * chunks, chunks, key_columns, size, blocks, scale, scores);
+                multiply(query + i * chunks, chunks, key_columns, size, of.blocks, scale, scores);
                 for (int t = 0; t < TOGETHER; t++) {
-                    scores[(t + 1) * blocks - 1] += last;
-                    sums[t] = exponentiate(scores + t * blocks, blocks, largest + t);
+                    scores[(t + 1) * of.blocks - 1] += last;
+                    sums[t] = exponentiate(scores + t * of.blocks, of.blocks, largest + t);
                 }
-                mix(scores, blocks, value, m, chunks, out + i * chunks);
+                mix(scores, of.blocks, value, of.m, chunks, out + i * chunks);
                 for (int t = 0; t < TOGETHER; t++)
                     for (int64_t c = 0; c < chunks; c++)
                         out[(i + t) * chunks + c] /= sums[t];
-                for (int64_t t = 0; t < TOGETHER && i + t < n; t++)
-                    log_sums[queries[i + t] * a->n_heads + head] = largest[t] + logf(sums[t]);
+                for (int64_t t = 0; t < TOGETHER && i + t < of.n; t++)
+                    log_sums[of.queries[i + t] * a->n_heads + head] = largest[t] + logf(sums[t]);
             }
-            unpack(out, head, queries, n, size, chunks, to, a->n_heads * size);
+            unpack(out, head, of.queries, of.n, size, chunks, to, a->n_heads * size);
         }
     }
 }
@@ -107,44 +117,43 @@ void attend_all_backward(const Attention *a, Rows of_out, const float *log_sums,
     vector *shares = query_slope + of_queries, *score_slope = shares + TOGETHER * most;
     float scale = 1 / sqrtf(size);
     for (int64_t o = 0; o < work.n_owners; o++) {
-        int64_t *queries = work.queries.rows + work.queries.first[o];
-        int64_t *keys = work.keys.rows + work.keys.first[o];
-        int64_t n = work.queries.first[o + 1] - work.queries.first[o];
-        int64_t m = work.keys.first[o + 1] - work.keys.first[o], blocks = groups(m, LANES);
+        Part of = part_of(&work, o);
         for (int64_t head = 0; head < a->n_heads; head++) {
-            pack(a->key, head, keys, m, size, chunks, key);
-            transpose(key, m, size, chunks, blocks, key_columns);
-            pack(a->value, head, keys, m, size, chunks, value);
-            transpose(value, m, size, chunks, blocks, value_columns);
-            pack(a->query, head, queries, n, size, chunks, query);
-            complete(query, n, chunks);
-            pack(of_out, head, queries, n, size, chunks, slope);
-            complete(slope, n, chunks);
-            memset(key_slope, 0, m * chunks * sizeof(vector));
-            memset(value_slope, 0, m * chunks * sizeof(vector));
-            for (int64_t i = 0; i < n; i += TOGETHER) {
-                multiply(query + i * chunks, chunks, key_columns, size, blocks, scale, shares);
-                multiply(slope + i * chunks, chunks, value_columns, size, blocks, 1,
+            pack(a->key, head, of.keys, of.m, size, chunks, key);
+            transpose(key, of.m, size, chunks, of.blocks, key_columns);
+            pack(a->value, head, of.keys, of.m, size, chunks, value);
+            transpose(value, of.m, size, chunks, of.blocks, value_columns);
+            pack(a->query, head, of.queries, of.n, size, chunks, query);
+            complete(query, of.n, chunks);
+            pack(of_out, head, of.queries, of.n, size, chunks, slope);
+            complete(slope, of.n, chunks);
+            memset(key_slope, 0, of.m * chunks * sizeof(vector));
+            memset(value_slope, 0, of.m * chunks * sizeof(vector));
+            for (int64_t i = 0; i < of.n; i += TOGETHER) {
+                multiply(query + i * chunks, chunks, key_columns, size, of.blocks, scale, shares);
+                multiply(slope + i * chunks, chunks, value_columns, size, of.blocks, 1,
                          score_slope);
                 for (int t = 0; t < TOGETHER; t++) {
-                    vector *share = shares + t * blocks, *each = score_slope + t * blocks;
+                    vector *share = shares + t * of.blocks, *each = score_slope + t * of.blocks;
                     vector products = {0};
-                    float log_sum = i + t < n ? log_sums[queries[i + t] * a->n_heads + head] : 0;
-                    for (int64_t b = 0; b < blocks; b++) {
+                    float log_sum = 0;
+                    if (i + t < of.n)
+                        log_sum = log_sums[of.queries[i + t] * a->n_heads + head];
+                    for (int64_t b = 0; b < of.blocks; b++) {
                         share[b] = exponential(share[b] - log_sum);
                         products += share[b] * each[b];
                     }
                     float mean = sum_of(products); /* beyond the last key `each` is 0 */
-                    for (int64_t b = 0; b < blocks; b++)
+                    for (int64_t b = 0; b < of.blocks; b++)
                         each[b] = share[b] * (each[b] - mean) * scale;
                 }
-                mix(score_slope, blocks, key, m, chunks, query_slope + i * chunks);
-                spread(score_slope, blocks, query + i * chunks, m, chunks, key_slope);
-                spread(shares, blocks, slope + i * chunks, m, chunks, value_slope);
+                mix(score_slope, of.blocks, key, of.m, chunks, query_slope + i * chunks);
+                spread(score_slope, of.blocks, query + i * chunks, of.m, chunks, key_slope);
+                spread(shares, of.blocks, slope + i * chunks, of.m, chunks, value_slope);
             }
-            unpack(query_slope, head, queries, n, size, chunks, to_query, a->query.stride);
-            unpack(key_slope, head, keys, m, size, chunks, to_key, a->key.stride);
-            unpack(value_slope, head, keys, m, size, chunks, to_value, a->value.stride);
+            unpack(query_slope, head, of.queries, of.n, size, chunks, to_query, a->query.stride);
+            unpack(key_slope, head, of.keys, of.m, size, chunks, to_key, a->key.stride);
+            unpack(value_slope, head, of.keys, of.m, size, chunks, to_value, a->value.stride);
         }
     }
 }

@@ -39,7 +39,8 @@ static inline float largest_of(vector a) {
         __typeof__(most > most) more = parts[part] > most;
         most = (quarter)((more & (__typeof__(more))parts[part]) | (~more & (__typeof__(more))most));
     }
-    float left = most[0] > most[1] ? most[0] : most[1], right = most[2] > most[3] ? most[2] : most[3];
+    float left = most[0] > most[1] ? most[0] : most[1];
+    float right = most[2] > most[3] ? most[2] : most[3];
     return left > right ? left : right;
 }
 
