@@ -1,6 +1,6 @@
 """From the C files beside this one to functions that can be called.
 
-A compiler is looked for when the first function is asked for. It takes half a second, and the
+A compiler is looked for when the first function is asked for. It takes one to two seconds, and the
 result is kept in the user's cache for this kind of processor, so that nobody waits twice.
 """
 import ctypes
