@@ -1,8 +1,8 @@
 """Training steps of the neural process as recorded graphs: the same numbers, fewer milliseconds.
 
 A step is some seven hundred small operations, and much of its time is Python and the bookkeeping of
-autograd. Recorded once, forwards and backwards, as a graph of torch's own operations, it runs in
-torch's interpreter (TorchScript) without either; no compiler is needed. A graph holds for other
+autograd. Recorded once, forwards and backwards, as a graph of torch's operations and ours, it runs
+in torch's static runtime without either; no compiler is needed. A graph holds for other
 numbers of tasks too, as far as the conditions go that its recording met. It is used only if its
 first result is that of the plain step to the last bit, so that nothing depends on when it was
 recorded.

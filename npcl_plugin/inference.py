@@ -22,7 +22,6 @@ from npcl_plugin.answers import (
 from npcl_plugin.context import Context
 from npcl_plugin.contract import evaluation_mode
 from npcl_plugin.input_memory import InputMemory
-from npcl_plugin.layers.decoder import DeepDecoder
 from npcl_plugin.looks import Looks
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws
@@ -79,8 +78,7 @@ def probabilities(net: NPNetwork, ready: Prepared, mode: HeadInference,
     r = ready.represent(x)
     probs = additive_answer(*net.additive_logits(x, r, ready.z), mode) \
         if net.decoder.additive else None
-    if isinstance(net.decoder, DeepDecoder) and mode in ("entropy", "mixture") \
-            and not net.plan.residual_decoder:
+    if probs is None and mode in ("entropy", "mixture") and not net.plan.residual_decoder:
         probs = net.decoder.answers(x, r, ready.z, all_heads=mode == "mixture")
     if probs is not None:
         return probs

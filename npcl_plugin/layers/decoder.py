@@ -66,6 +66,14 @@ class LinearDecoder(nn.Module):
         draws = self.from_z(z).transpose(0, 1)  # (T', S, O)
         return self.logits(self.of_targets(x, r) + draws.unsqueeze(2))
 
+    def answers(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
+                all_heads: bool) -> torch.Tensor | None:
+        """Probabilities (B, C) of the head of least entropy or of all, without their logits.
+
+        None where there is no compiled function for it.
+        """
+        return None
+
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """From the first layer's sum to logits."""
         return hidden
@@ -134,10 +142,7 @@ class DeepDecoder(LinearDecoder):
 
     def answers(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
                 all_heads: bool) -> torch.Tensor | None:
-        """Probabilities (B, C) of the head of least entropy or of all, without their logits.
-
-        None where there is no compiled function for it.
-        """
+        """See `LinearDecoder.answers`."""
         targets = self.of_targets(x, r)
         if not (self.compiled and fits(targets)):
             return None
