@@ -22,7 +22,7 @@ from npcl_plugin.layers.feedforward import (
     TaskwiseFeedForwardAttention,
     TrunkPsi,
 )
-from npcl_plugin.layers.stacked import StackedLayerNorm, StackedLinear, StackedMLP
+from npcl_plugin.layers.stacked import StackedLinear, StackedMLP, StackedRectifiedNorm
 from npcl_plugin.layout import Blocks, Cells, Layout
 from npcl_plugin.plan import Draws, Plan
 
@@ -80,8 +80,7 @@ class DeepPsi(LinearPsi):
 
     def __init__(self, count: int, size: int, with_global: bool, depth: int, norm: bool) -> None:
         super().__init__(count, size, with_global)
-        self.norm: StackedLayerNorm | Unmixed = StackedLayerNorm(2 * count, size) if norm \
-            else Unmixed()
+        self.norm = StackedRectifiedNorm(2 * count, size) if norm else None
         self.rest = StackedMLP(2 * count, size, size, size, depth - 1, norm)
 
     def outputs(self, hidden: torch.Tensor, tasks: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -89,7 +88,7 @@ class DeepPsi(LinearPsi):
         shape = hidden.shape[1:3]
         both = torch.cat((tasks, tasks + self.count))  # means, deviations
         hidden = torch.cat(hidden.flatten(1, 2).chunk(2, dim=-1))  # (2 n, P N, O)
-        hidden = torch.relu(self.norm(hidden, both))
+        hidden = torch.relu(hidden) if self.norm is None else self.norm(hidden, both)
         found: torch.Tensor = self.rest(hidden, both).unflatten(1, shape)
         return found.chunk(2)
 

@@ -15,6 +15,7 @@ from npcl_plugin.latents import Encoding, LatentEncoder
 from npcl_plugin.layers.decoder import DeepDecoder, LinearDecoder
 from npcl_plugin.layers.encoders import AttentivePath, MeanPath, SampleEncoder, Summary
 from npcl_plugin.layers.feedforward import FeedForwardPath
+from npcl_plugin.layers.linear import Compilable
 from npcl_plugin.layout import Blocks, Cells, Layout
 from npcl_plugin.logits import AdditiveLogits, FullLogits, HiddenLogits
 from npcl_plugin.plan import Draws, Plan
@@ -88,6 +89,9 @@ class NPNetwork(MammothBackbone):
         if not plan.residual_decoder:  # nobody asks the backbone's own classifier
             for parameter in getattr(self.backbone, "classifier", nn.Identity()).parameters():
                 parameter.requires_grad_(False)
+        for layer in self.modules():
+            if isinstance(layer, Compilable):
+                layer.compiled = plan.multiplies_compiled
         # What the paper's gradient cap is about: all but the backbone's.
         self.process_parameters = [p for part in (self.latent, self.deterministic, self.decoder)
                                    for p in part.parameters()]

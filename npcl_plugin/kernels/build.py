@@ -20,7 +20,7 @@ from npcl_plugin.contract import usage_error
 
 Kernels = Literal["auto", "compiled", "torch"]
 _HERE = Path(__file__).parent
-_SOURCES = ("attention.c", "block.c", "decoder.c")
+_SOURCES = ("attention.c", "block.c", "decoder.c", "linear.c", "norms.c")
 _FLAGS = ("-O3", "-march=native", "-funroll-loops", "-std=gnu11", "-fno-strict-aliasing",
           "-shared", "-fPIC")
 

@@ -74,32 +74,6 @@ static inline void unpack(const vector *from, int64_t head, const int64_t *rows,
         memcpy(to + rows[i] * stride + head * size, from + i * chunks, size * sizeof(float));
 }
 
-/* Numbers (n, m) -> (n, chunks), or (m, n) -> the same if they are turned, filled up with 0. */
-static inline void pack_matrix(const float *from, int turned, int64_t n, int64_t m, vector *to) {
-    int64_t chunks = groups(m, LANES), width = chunks * LANES;
-    float *rows = (float *)to;
-    for (int64_t i = 0; i < n; i++) {
-        if (!turned)
-            memcpy(rows + i * width, from + i * m, m * sizeof(float));
-        memset(rows + i * width + m, 0, (width - m) * sizeof(float));
-    }
-    for (int64_t first = 0; turned && first < n; first += LANES) /* a few rows stay in the cache */
-        for (int64_t j = 0; j < m; j++)
-            for (int64_t i = first; i < n && i < first + LANES; i++)
-                rows[i * width + j] = from[j * n + i];
-}
-
-static inline void unpack_matrix(const vector *from, int turned, int64_t n, int64_t m, float *to) {
-    int64_t width = groups(m, LANES) * LANES;
-    const float *rows = (const float *)from;
-    for (int64_t i = 0; !turned && i < n; i++)
-        memcpy(to + i * m, rows + i * width, m * sizeof(float));
-    for (int64_t first = 0; turned && first < n; first += LANES)
-        for (int64_t j = 0; j < m; j++)
-            for (int64_t i = first; i < n && i < first + LANES; i++)
-                to[j * n + i] = rows[i * width + j];
-}
-
 /* As many rows of zeros as are missing to a multiple of TOGETHER. */
 static inline void complete(vector *rows, int64_t count, int64_t chunks) {
     int64_t missing = groups(count, TOGETHER) * TOGETHER - count;

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from npcl_plugin.kernels import attention as kernels
 from npcl_plugin.kernels.operators import fits
+from npcl_plugin.layers.linear import Linear
 from npcl_plugin.layers.stacked import StackedLayerNorm, StackedLinear
 from npcl_plugin.layout import Arrangement, Layout, apart
 
@@ -98,10 +99,10 @@ class CrossAttention(nn.Module):
                  compiled: bool = False) -> None:
         super().__init__()
         self.n_attention_heads, self.compiled = n_attention_heads, compiled
-        self.query = nn.Linear(n_query, size)
-        self.key = nn.Linear(n_query, size)
-        self.value = nn.Linear(size, size)
-        self.out = nn.Linear(size, size)
+        self.query = Linear(n_query, size)
+        self.key = Linear(n_query, size)
+        self.value = Linear(size, size)
+        self.out = Linear(size, size)
         self.norm = nn.LayerNorm(size)
         for layer in (self.query, self.key, self.value, self.out):
             nn.init.xavier_uniform_(layer.weight)

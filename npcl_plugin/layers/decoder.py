@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 from npcl_plugin.kernels import decoder as kernels
 from npcl_plugin.kernels.operators import fits
 from npcl_plugin.layers.encoders import Zeros, mlp
+from npcl_plugin.layers.linear import Linear, RectifiedNorm
 from npcl_plugin.layout import Cells
 from npcl_plugin.logits import AdditiveLogits, FullLogits, HiddenLogits
 
@@ -31,9 +32,9 @@ class LinearDecoder(nn.Module):
         sizes = [n_features, size, size] if has_latent else [n_features, size]
         whole = nn.Linear(sum(sizes), n_out)  # initialised as the one layer it is
         nn.init.xavier_uniform_(whole.weight)
-        self.from_x = nn.Linear(n_features, n_out)
-        self.from_r = nn.Linear(size, n_out, bias=False)
-        self.from_z: nn.Linear | Zeros = nn.Linear(size, n_out, bias=False) if has_latent \
+        self.from_x = Linear(n_features, n_out)
+        self.from_r = Linear(size, n_out, bias=False)
+        self.from_z: Linear | Zeros = Linear(size, n_out, bias=False) if has_latent \
             else Zeros(n_out)
         layers = [self.from_x, self.from_r, self.from_z][:len(sizes)]
         for layer, part in zip(layers, whole.weight.detach().split(sizes, dim=1), strict=True):
@@ -47,7 +48,10 @@ class LinearDecoder(nn.Module):
 
     def of_targets(self, x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
         """W_x x + W_r r: (B, C), of the first hidden layer if there is one."""
-        return torch.addmm(self.from_x(x), r, self.from_r.weight.t())
+        of_x = cast(torch.Tensor, self.from_x(x))
+        if self.from_r.is_compiled(r):
+            return of_x + cast(torch.Tensor, self.from_r(r))
+        return torch.addmm(of_x, r, self.from_r.weight.t())
 
     def forward(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor,
                 cells: Cells) -> AdditiveLogits | FullLogits | HiddenLogits:
@@ -100,7 +104,7 @@ class DeepDecoder(LinearDecoder):
         super().__init__(n_features, size, width, has_latent=has_latent)
         self.compiled = compiled and depth == 1 and not norm
         self.draws_per_target = draws_per_target
-        self.norm = nn.LayerNorm(width) if norm else nn.Identity()
+        self.norm = RectifiedNorm(width) if norm else nn.ReLU(inplace=True)
         self.rest = mlp(width, width, n_classes, depth=depth - 1, norm=norm)
 
     @property
@@ -129,7 +133,7 @@ class DeepDecoder(LinearDecoder):
 
     def every_head(self, x: torch.Tensor, r: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         """See `LinearDecoder.every_head`."""
-        if len(self.rest) > 1 or not isinstance(self.norm, nn.Identity):
+        if len(self.rest) > 1 or isinstance(self.norm, RectifiedNorm):
             return super().every_head(x, r, z)
         last = cast(nn.Linear, self.rest[0])
         draws = self.from_z(z).transpose(0, 1).flatten(0, 1)  # (T' S, O)
@@ -152,7 +156,7 @@ class DeepDecoder(LinearDecoder):
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """From the first layer's sum to logits; in place, it is the largest tensor of a step."""
-        hidden = torch.relu_(self.norm(hidden))
+        hidden = self.norm(hidden)
         *before, last = self.rest
         for layer in before:
             hidden = layer(hidden)

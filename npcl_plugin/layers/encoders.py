@@ -6,13 +6,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from npcl_plugin.layers.attention import CrossAttention, SelfAttention, attention_weights
+from npcl_plugin.layers.linear import Linear, RectifiedNorm
 from npcl_plugin.layout import InPlace
 
 
 def mlp(n_in: int, n_hidden: int, n_out: int, *, depth: int, norm: bool) -> nn.Sequential:
     """`depth` hidden layers (linear, [LayerNorm], ReLU) and a linear output, Xavier weights."""
     hidden = _hidden(n_in, n_hidden, depth, norm)
-    return _xavier(*hidden, nn.Linear(n_hidden if depth else n_in, n_out))
+    return _xavier(*hidden, Linear(n_hidden if depth else n_in, n_out))
 
 
 def activated(n_in: int, width: int, *, depth: int, norm: bool) -> nn.Sequential:
@@ -22,8 +23,9 @@ def activated(n_in: int, width: int, *, depth: int, norm: bool) -> nn.Sequential
 
 def _hidden(n_in: int, width: int, depth: int, norm: bool) -> list[nn.Module]:
     return [part for i in range(depth)
-            for part in (nn.Linear(width if i else n_in, width),
-                         *([nn.LayerNorm(width)] if norm else []), nn.ReLU())]
+            for part in (Linear(width if i else n_in, width),
+                         # The last one leaves the numbers of layers in checkpoints as they were.
+                         *((RectifiedNorm(width), nn.Identity()) if norm else (nn.ReLU(),)))]
 
 
 def _xavier(*layers: nn.Module) -> nn.Sequential:

@@ -13,7 +13,8 @@ from torch import nn
 from npcl_plugin.gaussians import Gaussian
 from npcl_plugin.layers.attention import attention_weights, multi_head
 from npcl_plugin.layers.encoders import SampleEncoder, Summary, activated, visible
-from npcl_plugin.layers.stacked import StackedLayerNorm, StackedLinear, StackedMLP
+from npcl_plugin.layers.linear import Linear
+from npcl_plugin.layers.stacked import StackedLinear, StackedMLP, StackedRectifiedNorm
 from npcl_plugin.layout import Arrangement, Layout
 
 N_BLOCKS = 2
@@ -21,9 +22,9 @@ DROPOUT = 0.25
 LEAST_SD = 0.01
 
 
-def projection(size: int, parts: int) -> nn.Linear:
+def projection(size: int, parts: int) -> Linear:
     """`parts` linear layers (O -> O) as one, each with Xavier weights of its own."""
-    layer = nn.Linear(size, parts * size)
+    layer = Linear(size, parts * size)
     for part in layer.weight.detach().chunk(parts):
         nn.init.xavier_uniform_(part)
     nn.init.zeros_(layer.bias)
@@ -167,7 +168,7 @@ class TrunkPsi(nn.Module):
             self.from_global = StackedLinear(count, size, size, bias=False)
             for layer in (self.from_summary, self.from_global):  # Xavier for the one they make up
                 layer.initialise(2 * size, size)
-        self.norm = StackedLayerNorm(count, size) if norm else None
+        self.norm = StackedRectifiedNorm(count, size) if norm else None
         self.rest = StackedMLP(count, size, size, 2 * size, depth - 2, norm)
         self.rest.out.initialise(size, size)  # two layers, not one wide one
 
@@ -178,6 +179,6 @@ class TrunkPsi(nn.Module):
         if self.from_global is not None:
             hidden = hidden + self.from_global(z_global, tasks).unsqueeze(1)  # (n, P, N, O)
         rows = hidden.flatten(1, 2)
-        rows = torch.relu(rows if self.norm is None else self.norm(rows, tasks))
+        rows = torch.relu(rows) if self.norm is None else self.norm(rows, tasks)
         mean, raw = self.rest(rows, tasks).unflatten(1, hidden.shape[1:3]).chunk(2, dim=-1)
         return Gaussian(mean, raw.exp() + LEAST_SD)

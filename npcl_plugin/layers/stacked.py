@@ -7,13 +7,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from npcl_plugin.kernels import linear as kernels
+from npcl_plugin.layers.linear import Compilable
+
 
 def chosen(stack: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
     """The parameters of some tasks, (T, ...) -> (T', ...)."""
     return stack if stack.shape[0] == 1 == tasks.shape[0] else stack.index_select(0, tasks)
 
 
-class StackedLinear(nn.Module):
+class StackedLinear(Compilable):
     """T linear layers.
 
     Args:
@@ -36,6 +39,8 @@ class StackedLinear(nn.Module):
 
     def forward(self, x: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
         """(T', n, in), numbers of the tasks (T',) -> (T', n, out)."""
+        if self.is_compiled(x):
+            return kernels.linear(x, self.weight, self.bias, tasks)
         weight = chosen(self.weight, tasks)
         if self.bias is None:
             return torch.bmm(x, weight)
@@ -57,6 +62,16 @@ class StackedLayerNorm(nn.Module):
                              chosen(self.weight, tasks).unsqueeze(1))
 
 
+class StackedRectifiedNorm(StackedLayerNorm, Compilable):
+    """T layer normalisations and ReLU."""
+
+    def forward(self, x: torch.Tensor, tasks: torch.Tensor) -> torch.Tensor:
+        """(T', n, size) -> (T', n, size)."""
+        if self.is_compiled(x):
+            return kernels.rectified_norm(x, self.weight, self.bias, tasks)
+        return F.relu(super().forward(x, tasks))
+
+
 class StackedMLP(nn.Module):
     """T perceptrons: `depth` hidden layers (linear, [LayerNorm], ReLU) and a linear output.
 
@@ -75,7 +90,7 @@ class StackedMLP(nn.Module):
         sizes = [n_in, *[n_hidden] * depth]
         self.hidden = nn.ModuleList(StackedLinear(count, a, b)
                                     for a, b in zip(sizes[:-1], sizes[1:], strict=True))
-        self.norms = nn.ModuleList(StackedLayerNorm(count, n_hidden)
+        self.norms = nn.ModuleList(StackedRectifiedNorm(count, n_hidden)
                                    for _ in range(depth if norm else 0))
         self.out = StackedLinear(count, sizes[-1], n_out)
 
@@ -83,6 +98,6 @@ class StackedMLP(nn.Module):
         """(T', n, in) -> (T', n, out)."""
         for i, layer in enumerate(self.hidden):
             x = layer(x, tasks)
-            x = F.relu(self.norms[i](x, tasks) if len(self.norms) else x)
+            x = self.norms[i](x, tasks) if len(self.norms) else F.relu(x)
         found: torch.Tensor = self.out(x, tasks)
         return found
