@@ -20,6 +20,7 @@ from npcl_plugin.answers import (
     answer_by_class,
 )
 from npcl_plugin.context import Context
+from npcl_plugin.context_features import ContextFeatures
 from npcl_plugin.contract import evaluation_mode
 from npcl_plugin.input_memory import InputMemory
 from npcl_plugin.looks import Looks
@@ -117,8 +118,6 @@ class Predictor:
         novelty_by: what tells novel images; see `novelty`.
     """
 
-    batch_size = 64  # larger ones leave the caches: ResNet-18 takes half as long again at 256
-
     def __init__(self, net: NPNetwork, find_buffer: Callable[[], Any],
                  normalise: Callable[[torch.Tensor], torch.Tensor], *, draws: Draws,
                  mode: HeadInference, seed: int, context_size: int | None = None,
@@ -134,20 +133,22 @@ class Predictor:
         self._tensors: list[torch.Tensor] = []
         self._key: tuple[Any, ...] | None = None
         self._prepared: Prepared | None = None
-        self._seen: tuple[tuple[Any, ...], Context] | None = None  # the buffer, and its state
+        self._features = ContextFeatures(net, normalise)
 
     def forget(self) -> None:
         """Drop what is kept; done by itself when weights or buffer change."""
-        self._key = self._prepared = self._seen = None
+        self._key = self._prepared = None
+        self._features.forget()
 
-    def state_dict(self) -> dict[str, int]:
-        """The seed is all that the private generator has: every preparation starts from it."""
-        return {"seed": self.seed}
+    def state_dict(self) -> dict[str, Any]:
+        """The seed, from which every preparation starts, and the context's features if known."""
+        return {"seed": self.seed, "features": self._features.state_dict(self.find_buffer())}
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Draw as the predictor did that `state_dict` was taken from."""
-        self.seed = int(state["seed"])
         self.forget()
+        self.seed = int(state["seed"])
+        self._features.load_state_dict(state.get("features", {}))
 
     def prepared(self, draws: Draws | None = None) -> Prepared:
         """The context as it is now, from the cache if nothing changed."""
@@ -185,28 +186,11 @@ class Predictor:
         buffer = self.find_buffer()
         if buffer.is_empty() or size == 0:
             return known
-        found = self._encoded(buffer, size)
+        rows = self._rows(buffer, size)
+        device = next(self.net.parameters()).device
+        found = Context(self._features(buffer, rows), buffer.labels[rows].to(device),
+                        buffer.task_labels[rows].to(device))
         return found if known is None else Context(*map(torch.cat, zip(known, found, strict=True)))
-
-    def _encoded(self, buffer: Any, size: int | None) -> Context:
-        """Rows of the buffer through the backbone.
-
-        Kept while neither changes: the pass at the end of a task and the evaluation that follows
-        ask for the same.
-        """
-        backbone = self.net.backbone
-        tensors = (*backbone.parameters(), *backbone.buffers(), buffer.examples)
-        state = (size, self.seed, buffer.num_seen_examples, id(buffer.examples),
-                 *((t.data_ptr(), t._version) for t in tensors))
-        if self._seen is not None and self._seen[0] == state:
-            return self._seen[1]
-        device, rows = next(self.net.parameters()).device, self._rows(buffer, size)
-        with evaluation_mode(self.net):
-            x = torch.cat([self.net.features(self.normalise(buffer.examples[part].to(device)))
-                           for part in rows.split(self.batch_size)])  # (m, F)
-        found = Context(x, buffer.labels[rows].to(device), buffer.task_labels[rows].to(device))
-        self._seen = state, found
-        return found
 
     def _rows(self, buffer: Any, size: int | None) -> torch.Tensor:
         """Numbers of the buffer's rows that are the context, (m,)."""

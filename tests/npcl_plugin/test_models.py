@@ -6,6 +6,7 @@ from runs import experiment
 from torch import nn
 
 import npcl_plugin
+from asking import load_model
 from backbone import get_backbone_class
 from engine.errors import UsageError
 from npcl_plugin.context import Context
@@ -146,6 +147,33 @@ def test_a_training_step_drops_the_cache(tmp_path):
     with torch.no_grad():
         model(images)
     assert model.predictor._prepared is not kept
+
+
+@pytest.mark.parametrize("name", ["npcl", "npcl_plus", "anp"])
+def test_a_checkpoint_has_the_buffer_s_features(tmp_path, name):
+    run = experiment(tmp_path, "--model", name, "--dataset", "seq-digits", "--buffer_size", 30,
+                     "--n_epochs", 1, "--savecheck", "last")
+    run.run()
+    loaded = load_model(next(tmp_path.glob("checkpoints/*_last.pt"))).model
+    images, seen = torch.rand(4, 1, 8, 8), []
+    backbone = loaded.predictor.net.backbone
+    backbone.register_forward_hook(lambda _, x, __: seen.append(len(x[0])))
+    with torch.no_grad():
+        assert torch.equal(loaded(images), run.model(images)) and seen == [4]
+        for changed in (next(backbone.parameters()), loaded.buffer.examples):
+            state = loaded.predictor.state_dict()
+            assert state["features"]
+            changed.view(-1)[0] += 1
+            assert not loaded.predictor.state_dict()["features"]
+            loaded.predictor.load_state_dict(state)
+            del seen[:]
+            loaded(images)
+            assert seen == [30, 4]  # they are not of these weights or images
+        state = loaded.predictor.state_dict()
+        state["features"]["x"] = state["features"]["x"] + 1
+        loaded.predictor.load_state_dict(state)
+        loaded(images)
+        assert seen == [30, 4, 30, 4]  # nor are they these
 
 
 @pytest.mark.parametrize("more", [(), ("--slow_decay", 0.9)])
