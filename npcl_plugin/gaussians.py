@@ -55,6 +55,8 @@ def draw(source: Gaussian, count: int, generator: torch.Generator | None = None)
         noise = torch.randn(shape, dtype=mean.dtype, device=mean.device)
     else:
         noise = torch.randn(shape, dtype=mean.dtype, generator=generator).to(mean.device)
+    if count == 1:  # backwards nothing has to be summed up
+        return torch.addcmul(mean, sd, noise[0]).unsqueeze(0)
     return torch.addcmul(mean, sd, noise)
 
 

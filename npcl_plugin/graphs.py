@@ -131,7 +131,7 @@ class Process(nn.Module):
                 self, dict(zip(self.names, state, strict=True)),
                 (inputs.targets._replace(x=leaves[0]), *inputs[1:]))
             gradients = torch.autograd.grad(found[0], leaves, allow_unused=True)
-        return [*found[:3], norm_of(gradients[1:]), *found[3:]], list(gradients)
+        return [*found[:3], norm_of(gradients[1:], self.plan.compiled), *found[3:]], list(gradients)
 
 
 class StepGraphs:
@@ -328,6 +328,9 @@ def scriptable(traced: Any) -> Any:
             node.replace_all_uses_with(before.args[0])
         elif node.target == aten.view.default == before.target:
             node.args = (before.args[0], *node.args[1:])
+        elif node.target == aten.mul.Tensor and node.args[1:] == (1,) \
+                and node.meta["val"].dtype == before.meta["val"].dtype:
+            node.replace_all_uses_with(before)
         elif node.target == aten.sym_size.int:
             node.target = aten.size.int
         elif node.target == aten._to_copy.default:

@@ -91,7 +91,7 @@ class NPNetwork(MammothBackbone):
                 parameter.requires_grad_(False)
         for layer in self.modules():
             if isinstance(layer, Compilable):
-                layer.compiled = plan.multiplies_compiled
+                layer.compiled = plan.compiled
         # What the paper's gradient cap is about: all but the backbone's.
         self.process_parameters = [p for part in (self.latent, self.deterministic, self.decoder)
                                    for p in part.parameters()]

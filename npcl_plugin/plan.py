@@ -5,7 +5,6 @@ from typing import Literal, NamedTuple
 DecoderWidth = Literal["latents", "features"]
 Encoders = Literal["paper", "release"]
 GlobalDraws = Literal["set", "task"]
-MANY_UNITS = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +53,6 @@ class Plan:
     def attends_compiled(self) -> bool:
         """Whether attention is among that."""
         return self.compiled and self.attention and self.encoders == "paper"
-
-    @property
-    def multiplies_compiled(self) -> bool:
-        """Whether layers are among that; with few units the way there takes longer."""
-        return self.compiled and self.latent_size >= MANY_UNITS
 
     @property
     def ends_linear(self) -> bool:

@@ -21,7 +21,14 @@ def mask_classes(outputs: torch.Tensor, dataset: Any, task: int) -> None:
 @contextmanager
 def evaluation_mode(model: torch.nn.Module) -> Iterator[None]:
     """Every module in eval mode and no gradients; afterwards each flag is as it was."""
-    training = [module for module in model.modules() if module.training]
+    training = []
+    waiting: list[torch.nn.Module | None] = [model]  # `modules()` makes names besides
+    while waiting:
+        module = waiting.pop()
+        if module is not None:
+            waiting.extend(module._modules.values())
+            if module.training:
+                training.append(module)
     if training:
         model.eval()
     try:

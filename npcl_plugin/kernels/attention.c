@@ -4,6 +4,7 @@ Rows are taken together by owner, so that pairs that must not meet cost nothing:
 no padding and no matrix of all scores. Four queries are worked on at a time, whose scores stay in
 the nearest cache. */
 #include "attention.h"
+#include "tensors.h"
 
 #include <math.h>
 
@@ -165,26 +166,39 @@ Attention among(const float *projected, const float *owner, int64_t n, int64_t n
                        {projected + 2 * width, stride}, owner, owner, n, n, n_heads, size};
 }
 
-/* Queries (n, heads size) attend to keys and values (m, heads size). */
-static Attention between(const float *query, const float *key, const float *value,
-                         const float *query_owner, const float *key_owner, int64_t n, int64_t m,
-                         int64_t n_heads, int64_t size) {
-    int64_t width = n_heads * size;
-    return (Attention){{query, width}, {key, width}, {value, width}, query_owner, key_owner,
-                       n, m, n_heads, size};
+/* Queries (n, heads size) that attend to keys and values (m, heads size). */
+typedef struct {
+    Attention attention;
+    Tensor query, key, value;
+} Taken;
+
+static Taken take_attention(Call *call) {
+    Tensor query = take(call), key = take(call), value = take(call);
+    const float *query_owner = take_optional_floats(call);
+    const float *key_owner = take_optional_floats(call);
+    int64_t n_heads = take_number(call), width = sizes_of(query)[1];
+    Attention attention = {{numbers_of(query), width}, {numbers_of(key), width},
+                           {numbers_of(value), width}, query_owner, key_owner, sizes_of(query)[0],
+                           sizes_of(key)[0], n_heads, width / n_heads};
+    return (Taken){attention, query, key, value};
 }
 
-void attend(const float *query, const float *key, const float *value, const float *query_owner,
-            const float *key_owner, int64_t n, int64_t m, int64_t n_heads, int64_t size,
-            float *to, float *log_sums) {
-    Attention a = between(query, key, value, query_owner, key_owner, n, m, n_heads, size);
-    attend_all(&a, to, log_sums);
+void attend_operator(Value *values, uint64_t n_arguments, uint64_t n_results) {
+    Call call = called(values);
+    Taken taken = take_attention(&call);
+    const Attention *a = &taken.attention;
+    float *to = make_like(&call, taken.query);
+    attend_all(a, to, make(&call, 2, (int64_t[]){a->n_queries, a->n_heads}));
+    finish(&call);
 }
 
-void attend_backward(const float *of_out, const float *query, const float *key,
-                     const float *value, const float *query_owner, const float *key_owner,
-                     const float *log_sums, int64_t n, int64_t m, int64_t n_heads, int64_t size,
-                     float *to_query, float *to_key, float *to_value) {
-    Attention a = between(query, key, value, query_owner, key_owner, n, m, n_heads, size);
-    attend_all_backward(&a, (Rows){of_out, n_heads * size}, log_sums, to_query, to_key, to_value);
+void attend_backward_operator(Value *values, uint64_t n_arguments, uint64_t n_results) {
+    Call call = called(values);
+    const float *of_out = take_floats(&call);
+    Taken taken = take_attention(&call);
+    const float *log_sums = take_floats(&call);
+    float *to_query = make_like(&call, taken.query), *to_key = make_like(&call, taken.key);
+    attend_all_backward(&taken.attention, (Rows){of_out, taken.attention.query.stride}, log_sums,
+                        to_query, to_key, make_like(&call, taken.value));
+    finish(&call);
 }

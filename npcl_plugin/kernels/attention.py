@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.function import once_differentiable
 
-from npcl_plugin.kernels.operators import call, define
+from npcl_plugin.kernels.operators import define
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -51,8 +51,13 @@ def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
     Returns:
         (n, O)
     """
-    found: torch.Tensor = _apply_attend(query, key, value, *(owners or (None, None)),
-                                        n_attention_heads)
+    of_queries, of_keys = owners or (None, None)
+    if torch.is_grad_enabled():
+        found: torch.Tensor = _apply_attend(query, key, value, of_queries, of_keys,
+                                            n_attention_heads)
+        return found
+    found, _ = torch.ops.npcl.attend(query.contiguous(), key.contiguous(), value.contiguous(),
+                                     of_queries, of_keys, n_attention_heads)
     return found
 
 
@@ -71,8 +76,9 @@ class _Block(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        of_rows, *of_weights = torch.ops.npcl.block_backward(grad.contiguous(), *ctx.saved_tensors,
-                                                             ctx.n_heads)
+        inputs, trace = ctx.saved_tensors[:9], ctx.saved_tensors[9:]
+        of_rows, *of_weights = torch.ops.npcl.block_backward(grad.contiguous(), *inputs,
+                                                             ctx.n_heads, *trace)
         return (of_rows, None, None, *of_weights, None)
 
 
@@ -92,7 +98,8 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        found = torch.ops.npcl.attend_backward(grad.contiguous(), *ctx.saved_tensors, ctx.n_heads)
+        *inputs, log_sums = ctx.saved_tensors
+        found = torch.ops.npcl.attend_backward(grad.contiguous(), *inputs, ctx.n_heads, log_sums)
         return (*found, None, None, None)
 
 
@@ -114,59 +121,11 @@ def _empty_gradients(grad: torch.Tensor, rows: torch.Tensor, task: torch.Tensor 
     return tuple(torch.empty_like(each) for each in (rows, *others[:6]))
 
 
-def _block(rows: torch.Tensor, task: torch.Tensor | None, owner: torch.Tensor | None,
-           *others: Any) -> Tensors:
-    *weights, n_heads = others
-    count, size = rows.shape
-    found = _empty_trace(rows, task, owner, *others)
-    call("block_forward", rows, task, owner, *weights, count, _n_tasks(task, weights), n_heads,
-          size, *found)
-    return found
-
-
-def _block_backward(grad: torch.Tensor, rows: torch.Tensor, task: torch.Tensor | None,
-                    owner: torch.Tensor | None, *others: Any) -> Tensors:
-    weights, trace, n_heads = others[:6], others[6:-1], others[-1]
-    count, size = rows.shape
-    found = _empty_gradients(grad, rows, task, owner, *others)
-    call("block_backward", grad, rows, task, owner, *weights, count, _n_tasks(task, weights),
-          n_heads, size, *trace, *found)
-    return found
-
-
-def _n_tasks(task: torch.Tensor | None, weights: Any) -> int:
-    return 1 if task is None else len(weights[0])
-
-
 def _empty_attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
                     of_queries: torch.Tensor | None, of_keys: torch.Tensor | None,
                     n_heads: int) -> Tensors:
     """Result and log-sums."""
     return torch.empty_like(query), query.new_empty(query.shape[0], n_heads)
-
-
-def _attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-            of_queries: torch.Tensor | None, of_keys: torch.Tensor | None,
-            n_heads: int) -> Tensors:
-    inputs = (query, key, value, of_queries, of_keys)
-    found = _empty_attended(*inputs, n_heads)
-    call("attend", *inputs, *_sizes(query, key, n_heads), *found)
-    return found
-
-
-def _attend_backward(grad: torch.Tensor, query: torch.Tensor, key: torch.Tensor,
-                     value: torch.Tensor, of_queries: torch.Tensor | None,
-                     of_keys: torch.Tensor | None, log_sums: torch.Tensor,
-                     n_heads: int) -> Tensors:
-    found = (torch.empty_like(query), torch.empty_like(key), torch.empty_like(value))
-    call("attend_backward", grad, query, key, value, of_queries, of_keys, log_sums,
-          *_sizes(query, key, n_heads), *found)
-    return found
-
-
-def _sizes(query: torch.Tensor, key: torch.Tensor, n_heads: int) -> tuple[int, ...]:
-    count, width = query.shape
-    return count, key.shape[0], n_heads, width // n_heads
 
 
 def _tensors(count: int) -> str:
@@ -175,12 +134,10 @@ def _tensors(count: int) -> str:
 
 _ROWS = "Tensor rows, Tensor? task, Tensor? owner, " \
         + ", ".join(f"Tensor {name}" for name in BlockWeights._fields)
-define(f"block({_ROWS}, int n_heads) -> {_tensors(6)}", _block, _empty_trace)
-define(f"block_backward(Tensor grad, {_ROWS}, Tensor projected, Tensor log_sums, Tensor mixed, "
-        f"Tensor normal, Tensor inverse_sd, int n_heads) -> {_tensors(7)}", _block_backward,
-        _empty_gradients)
-_PARTS = "Tensor query, Tensor key, Tensor value, Tensor? of_queries, Tensor? of_keys"
-define(f"attend({_PARTS}, int n_heads) -> {_tensors(2)}", _attend, _empty_attended)
-define(f"attend_backward(Tensor grad, {_PARTS}, Tensor log_sums, int n_heads) -> {_tensors(3)}",
-        _attend_backward,
-        lambda grad, *inputs: tuple(torch.empty_like(each) for each in inputs[:3]))
+define(f"block({_ROWS}, int n_heads) -> {_tensors(6)}", _empty_trace)
+define(f"block_backward(Tensor grad, {_ROWS}, int n_heads, Tensor projected, Tensor log_sums, "
+       f"Tensor mixed, Tensor normal, Tensor inverse_sd) -> {_tensors(7)}", _empty_gradients)
+_PARTS = "Tensor query, Tensor key, Tensor value, Tensor? of_queries, Tensor? of_keys, int n_heads"
+define(f"attend({_PARTS}) -> {_tensors(2)}", _empty_attended)
+define(f"attend_backward(Tensor grad, {_PARTS}, Tensor log_sums) -> {_tensors(3)}",
+       lambda grad, *inputs: tuple(torch.empty_like(each) for each in inputs[:3]))

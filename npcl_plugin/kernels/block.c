@@ -6,6 +6,7 @@ one task only, the layers are those of torch, whose weights are stored the other
 #include "attention.h"
 #include "linear.h"
 #include "norms.h"
+#include "tensors.h"
 
 typedef struct {
     const float *rows, *task, *owner; /* (n, size), (n), (n); no task: one layer for all */
@@ -112,60 +113,90 @@ static void add_and_normalise_backward(const Block *b, const Trace *trace, const
     }
 }
 
-static Block block(const float *rows, const float *task, const float *owner, const float *project,
-                   const float *project_bias, const float *out, const float *out_bias,
-                   const float *scale, const float *shift, int64_t n, int64_t n_tasks,
-                   int64_t n_heads, int64_t size) {
-    return (Block){rows, task, owner, {project, project_bias, size, 3 * size, !task},
-                   {out, out_bias, size, size, !task}, scale, shift, n, n_tasks, n_heads, size};
+/* A block and the tensors that its gradients are like. */
+typedef struct {
+    Block block;
+    Tensor parts[7];
+} Taken;
+
+static Taken take_block(Call *call) {
+    Taken taken;
+    Tensor *parts = taken.parts;
+    parts[0] = take(call);
+    const float *task = take_optional_floats(call), *owner = take_optional_floats(call);
+    for (int i = 1; i < 7; i++)
+        parts[i] = take(call);
+    int64_t n = sizes_of(parts[0])[0], size = sizes_of(parts[0])[1];
+    int64_t n_tasks = task ? sizes_of(parts[1])[0] : 1;
+    taken.block = (Block){
+        numbers_of(parts[0]), task, owner,
+        {numbers_of(parts[1]), numbers_of(parts[2]), size, 3 * size, !task},
+        {numbers_of(parts[3]), numbers_of(parts[4]), size, size, !task},
+        numbers_of(parts[5]), numbers_of(parts[6]), n, n_tasks, take_number(call), size};
+    return taken;
 }
 
-void block_forward(const float *rows, const float *task, const float *owner, const float *project,
-                   const float *project_bias, const float *out, const float *out_bias,
-                   const float *scale, const float *shift, int64_t n, int64_t n_tasks,
-                   int64_t n_heads, int64_t size, float *to, float *projected, float *log_sums,
-                   float *mixed, float *normal, float *inverse_sd) {
+static void forward(const Block *b, float *to, Trace *trace) {
     static _Thread_local vector *kept;
     static _Thread_local int64_t length;
-    Block b = block(rows, task, owner, project, project_bias, out, out_bias, scale, shift, n,
-                    n_tasks, n_heads, size);
-    int64_t for_order = vectors_of_order(&b);
-    vector *memory = borrow(&kept, &length, for_order + vectors_of_applying(&b));
-    Sorted sorted = sort_rows(&b, memory);
-    Trace trace = {projected, log_sums, mixed, normal, inverse_sd};
-    apply(&b, &b.project, sorted, rows, projected, memory + for_order);
-    Attention attention = among(projected, owner, n, n_heads, size / n_heads);
-    attend_all(&attention, mixed, log_sums);
-    apply(&b, &b.out, sorted, mixed, to, memory + for_order);
-    add_and_normalise(&b, &trace, to);
+    int64_t for_order = vectors_of_order(b);
+    vector *memory = borrow(&kept, &length, for_order + vectors_of_applying(b));
+    Sorted sorted = sort_rows(b, memory);
+    apply(b, &b->project, sorted, b->rows, trace->projected, memory + for_order);
+    Attention attention = among(trace->projected, b->owner, b->n, b->n_heads,
+                                b->size / b->n_heads);
+    attend_all(&attention, trace->mixed, trace->log_sums);
+    apply(b, &b->out, sorted, trace->mixed, to, memory + for_order);
+    add_and_normalise(b, trace, to);
 }
 
-void block_backward(const float *slopes, const float *rows, const float *task, const float *owner,
-                    const float *project, const float *project_bias, const float *out,
-                    const float *out_bias, const float *scale, const float *shift, int64_t n,
-                    int64_t n_tasks, int64_t n_heads, int64_t size, float *projected,
-                    float *log_sums, float *mixed, float *normal, float *inverse_sd,
-                    float *to_rows, float *to_project, float *to_project_bias, float *to_out,
-                    float *to_out_bias, float *to_scale, float *to_shift) {
+static void backward(const Block *b, const float *slopes, const Trace *trace, const Slopes *to) {
     static _Thread_local vector *kept;
     static _Thread_local int64_t length;
-    Block b = block(rows, task, owner, project, project_bias, out, out_bias, scale, shift, n,
-                    n_tasks, n_heads, size);
-    Trace trace = {projected, log_sums, mixed, normal, inverse_sd};
-    Slopes to = {to_rows, to_project, to_project_bias, to_out, to_out_bias, to_scale, to_shift};
-    int64_t for_order = vectors_of_order(&b), for_layers = vectors_of_applying(&b);
+    int64_t n = b->n, size = b->size;
+    int64_t for_order = vectors_of_order(b), for_layers = vectors_of_applying(b);
     int64_t for_rows = groups(n * size, LANES);
     vector *memory = borrow(&kept, &length, for_order + for_layers + 4 * for_rows);
-    Sorted sorted = sort_rows(&b, memory);
+    Sorted sorted = sort_rows(b, memory);
     float *of_mixed = (float *)(memory + for_order + for_layers);
     float *of_projected = of_mixed + for_rows * LANES;
-    add_and_normalise_backward(&b, &trace, slopes, &to);
+    add_and_normalise_backward(b, trace, slopes, to);
     memset(of_mixed, 0, n * size * sizeof(float));
-    apply_backward(&b, &b.out, sorted, mixed, to_rows, of_mixed, to_out, to_out_bias,
+    apply_backward(b, &b->out, sorted, trace->mixed, to->rows, of_mixed, to->out, to->out_bias,
                    memory + for_order);
-    Attention attention = among(projected, owner, n, n_heads, size / n_heads);
-    attend_all_backward(&attention, (Rows){of_mixed, size}, log_sums, of_projected,
+    Attention attention = among(trace->projected, b->owner, n, b->n_heads, size / b->n_heads);
+    attend_all_backward(&attention, (Rows){of_mixed, size}, trace->log_sums, of_projected,
                         of_projected + size, of_projected + 2 * size);
-    apply_backward(&b, &b.project, sorted, rows, of_projected, to_rows, to_project,
-                   to_project_bias, memory + for_order);
+    apply_backward(b, &b->project, sorted, b->rows, of_projected, to->rows, to->project,
+                   to->project_bias, memory + for_order);
+}
+
+void block_operator(Value *values, uint64_t n_arguments, uint64_t n_results) {
+    Call call = called(values);
+    Taken taken = take_block(&call);
+    int64_t n = taken.block.n, size = taken.block.size;
+    float *to = make_like(&call, taken.parts[0]);
+    Trace trace;
+    trace.projected = make(&call, 2, (int64_t[]){n, 3 * size});
+    trace.log_sums = make(&call, 2, (int64_t[]){n, taken.block.n_heads});
+    trace.mixed = make_like(&call, taken.parts[0]);
+    trace.normal = make_like(&call, taken.parts[0]);
+    trace.inverse_sd = make(&call, 1, &n);
+    forward(&taken.block, to, &trace);
+    finish(&call);
+}
+
+void block_backward_operator(Value *values, uint64_t n_arguments, uint64_t n_results) {
+    Call call = called(values);
+    const float *slopes = take_floats(&call);
+    Taken taken = take_block(&call);
+    float *traced[5], *to[7];
+    for (int i = 0; i < 5; i++)
+        traced[i] = numbers_of(take(&call));
+    for (int i = 0; i < 7; i++)
+        to[i] = make_like(&call, taken.parts[i]);
+    Trace trace = {traced[0], traced[1], traced[2], traced[3], traced[4]};
+    Slopes found = {to[0], to[1], to[2], to[3], to[4], to[5], to[6]};
+    backward(&taken.block, slopes, &trace, &found);
+    finish(&call);
 }

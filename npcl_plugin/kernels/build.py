@@ -1,7 +1,8 @@
 """From the C files beside this one to functions that can be called.
 
 A compiler is looked for when the first function is asked for. It takes one to two seconds, and the
-result is kept in the user's cache for this kind of processor, so that nobody waits twice.
+result is kept in the user's cache for this kind of processor, so that nobody waits twice. The
+functions are operators of torch and speak to it through its stable interface for C.
 """
 import ctypes
 import hashlib
@@ -20,9 +21,12 @@ from npcl_plugin.contract import usage_error
 
 Kernels = Literal["auto", "compiled", "torch"]
 _HERE = Path(__file__).parent
-_SOURCES = ("attention.c", "block.c", "decoder.c", "linear.c", "norms.c")
+_SOURCES = ("attention.c", "block.c", "decoder.c", "gradients.c", "linear.c", "norms.c",
+            "operators.c")
 _FLAGS = ("-O3", "-march=native", "-funroll-loops", "-std=gnu11", "-fno-strict-aliasing",
           "-shared", "-fPIC")
+_TORCH = "2.13"  # the oldest one that has all that `tensors.h` declares
+_TOLD: list[ctypes.CDLL] = []  # whose operators torch knows; it takes them once
 
 
 class NoKernels(Exception):
@@ -31,11 +35,26 @@ class NoKernels(Exception):
 
 @cache
 def library() -> ctypes.CDLL:
-    """The compiled functions.
+    """The compiled functions, which torch knows as its operators from now on.
 
     Raises:
         NoKernels: they cannot be had here.
     """
+    found = _loaded()
+    if not _TOLD and found.register_operators():
+        raise NoKernels("torch refuses them")
+    _TOLD.append(found)
+    return found
+
+
+def _loaded() -> ctypes.CDLL:
+    """The library, compiled if it is not there yet."""
+    try:
+        import torch
+    except ImportError:  # `doctor` asks about an environment that may be incomplete
+        raise NoKernels("there is no torch") from None
+    if torch.__version__ < _TORCH:
+        raise NoKernels(f"they need torch {_TORCH}, and this is {torch.__version__}")
     compiler = shutil.which(os.environ.get("CC", "")) or shutil.which("cc") \
         or shutil.which("gcc") or shutil.which("clang")
     name, why = f"kernels-{_digest(compiler)}.so", "there is no C compiler"
@@ -115,12 +134,16 @@ def _folders() -> Iterator[Path]:
 
 def _compile(compiler: str, path: Path) -> None:
     """Write the library; under another name first, as others may be about to do the same."""
+    import torch
+
+    # A process that has imported torch has loaded these already.
+    of_torch = [str(path) for path in Path(torch.__file__).parent.glob("lib/libtorch_cpu.*")]
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         for flags in (_FLAGS, tuple(flag for flag in _FLAGS if flag != "-march=native")):
             done = subprocess.run(
                 [compiler, *flags, *(str(_HERE / name) for name in _SOURCES), "-o", str(made),
-                 "-lm"], capture_output=True, text=True)
+                 *of_torch, "-lm"], capture_output=True, text=True)
             if not done.returncode:
                 made.replace(path)
                 return

@@ -4,6 +4,7 @@ A lane of a vector is a target, so that what is summed up over classes or hidden
 its lane. In training the cross-entropy and all of its gradients come from one pass: as the result
 is a number, they are known forwards but for a factor. */
 #include "rows.h"
+#include "tensors.h"
 
 #define CLASSES 5 /* that are computed together */
 
@@ -63,9 +64,9 @@ static inline vector lower(vector *logits, int64_t n_classes) {
     return most;
 }
 
-/* draws (each, n_columns, width), of which target b has the column cell[b] + n_cells (b mod turns),
+/* targets (n, width), draws (each, n_columns, width), of which target b has the column cell[b] + n_cells (b mod turns),
    where n_columns = turns n_cells; share (n) of the targets in the loss, NULL: equal ones. */
-void decoder_loss(const float *targets, const float *draws, const int64_t *cell,
+static void decoder_loss(const float *targets, const float *draws, const int64_t *cell,
                   const float *weight, const float *bias, const int64_t *labels,
                   const float *share, int64_t n, int64_t each, int64_t n_columns, int64_t n_cells,
                   int64_t width, int64_t n_classes, float *loss, float *of_targets,
@@ -143,7 +144,7 @@ void decoder_loss(const float *targets, const float *draws, const int64_t *cell,
 
 /* draws (n_heads, each, width). The mean probabilities over the draws of the head whose mean
    entropy is least, or over all heads: (n, n_classes). */
-void decoder_answers(const float *targets, const float *draws, const float *weight,
+static void decoder_answers(const float *targets, const float *draws, const float *weight,
                      const float *bias, int64_t n, int64_t n_heads, int64_t each, int64_t width,
                      int64_t n_classes, int64_t all_heads, float *to) {
     static _Thread_local vector *kept;
@@ -189,4 +190,35 @@ void decoder_answers(const float *targets, const float *draws, const float *weig
             answer[c] /= (float)each;
     }
     out_of_lanes(answers, n, n_classes, to);
+}
+
+void decoder_loss_operator(Value *values, uint64_t n_arguments, uint64_t n_results) {
+    Call call = called(values);
+    Tensor targets = take(&call), draws = take(&call);
+    const int64_t *cell = numbers_of(take(&call));
+    Tensor weight = take(&call), bias = take(&call);
+    const int64_t *labels = numbers_of(take(&call));
+    const float *share = take_optional_floats(&call);
+    int64_t n_cells = take_number(&call);
+    const int64_t *sizes = sizes_of(draws);
+    float *loss = make(&call, 0, NULL), *of_targets = make_like(&call, targets);
+    float *of_draws = make_like(&call, draws), *of_weight = make_like(&call, weight);
+    decoder_loss(numbers_of(targets), numbers_of(draws), cell, numbers_of(weight),
+                 numbers_of(bias), labels, share, sizes_of(targets)[0], sizes[0], sizes[1],
+                 n_cells, sizes[2], sizes_of(weight)[0], loss, of_targets, of_draws, of_weight,
+                 make_like(&call, bias));
+    finish(&call);
+}
+
+void decoder_answers_operator(Value *values, uint64_t n_arguments, uint64_t n_results) {
+    Call call = called(values);
+    Tensor targets = take(&call), draws = take(&call), weight = take(&call);
+    const float *bias = take_floats(&call);
+    int all_heads = take_truth(&call);
+    const int64_t *sizes = sizes_of(draws);
+    int64_t n = sizes_of(targets)[0], n_classes = sizes_of(weight)[0];
+    decoder_answers(numbers_of(targets), numbers_of(draws), numbers_of(weight), bias, n, sizes[0],
+                    sizes[1], sizes[2], n_classes, all_heads,
+                    make(&call, 2, (int64_t[]){n, n_classes}));
+    finish(&call);
 }

@@ -1,27 +1,24 @@
 /* Linear layers, one for each of T tasks; see linear.h. */
 #include "linear.h"
+#include "tensors.h"
 
 int64_t vectors_of_layers(const Layers *layers, int64_t n_rows) {
     int64_t longest = layers->n_in > layers->n_out ? layers->n_in : layers->n_out;
     longest = n_rows > longest ? n_rows : longest;
-    return groups(layers->n_in * layers->n_out, LANES) + longest + TALL;
+    return vectors_of_panels(longest, PANEL); /* one at a time */
 }
 
 void linear(const Layers *layers, const Group *some, int64_t n_groups, const float *rows,
             float *to, vector *memory) {
     int64_t n_in = layers->n_in, n_out = layers->n_out;
-    vector *rest = memory + groups(n_in * n_out, LANES);
     for (int64_t g = 0; g < n_groups; g++) {
         const float *weight = layers->weight + some[g].task * n_in * n_out;
         float *found = to + some[g].first * n_out;
-        if (layers->turned) {
-            turn(weight, n_out, n_in, (float *)memory);
-            weight = (float *)memory;
-        }
         for (int64_t i = 0; layers->bias && i < some[g].count; i++)
             memcpy(found + i * n_out, layers->bias + some[g].task * n_out, n_out * sizeof(float));
-        product((Matrix){rows + some[g].first * n_in, n_in, 1}, some[g].count, n_in, weight,
-                n_out, found, layers->bias != NULL, rest);
+        product((Matrix){rows + some[g].first * n_in, n_in, 1}, some[g].count, n_in,
+                layers->turned ? (Matrix){weight, 1, n_in} : (Matrix){weight, n_out, 1}, n_out,
+                found, layers->bias != NULL, memory);
     }
 }
 
@@ -29,7 +26,6 @@ void linear_backward(const Layers *layers, const Group *some, int64_t n_groups, 
                      const float *rows, const float *slopes, float *of_rows, float *of_weight,
                      float *of_bias, vector *memory) {
     int64_t n_in = layers->n_in, n_out = layers->n_out;
-    vector *rest = memory + groups(n_in * n_out, LANES);
     if (of_bias)
         memset(of_bias, 0, n_tasks * n_out * sizeof(float));
     for (int64_t task = 0; task < n_tasks; task++) {
@@ -41,16 +37,15 @@ void linear_backward(const Layers *layers, const Group *some, int64_t n_groups, 
             if (some[g].task != task || !count)
                 continue;
             const float *x = rows + some[g].first * n_in, *y = slopes + some[g].first * n_out;
-            if (!layers->turned && !add) {
-                turn(weight, n_in, n_out, (float *)memory);
-                weight = (float *)memory;
-            }
-            product((Matrix){y, n_out, 1}, count, n_out, weight, n_in,
-                    of_rows + some[g].first * n_in, 0, rest);
+            product((Matrix){y, n_out, 1}, count, n_out,
+                    layers->turned ? (Matrix){weight, n_in, 1} : (Matrix){weight, 1, n_out}, n_in,
+                    of_rows + some[g].first * n_in, 0, memory);
             if (layers->turned)
-                product((Matrix){y, 1, n_out}, n_out, count, x, n_in, to_weight, add, rest);
+                product((Matrix){y, 1, n_out}, n_out, count, (Matrix){x, n_in, 1}, n_in,
+                        to_weight, add, memory);
             else
-                product((Matrix){x, 1, n_in}, n_in, count, y, n_out, to_weight, add, rest);
+                product((Matrix){x, 1, n_in}, n_in, count, (Matrix){y, n_out, 1}, n_out,
+                        to_weight, add, memory);
             for (int64_t i = 0; of_bias && i < count; i++)
                 for (int64_t j = 0; j < n_out; j++)
                     of_bias[task * n_out + j] += y[i * n_out + j];
@@ -61,40 +56,68 @@ void linear_backward(const Layers *layers, const Group *some, int64_t n_groups, 
     }
 }
 
-/* Groups of `width` rows each, of the tasks (n_groups); one group of one task if these are NULL. */
-static void equal_groups(const int64_t *tasks, int64_t n_groups, int64_t width, Group *to) {
-    for (int64_t g = 0; g < n_groups; g++)
-        to[g] = (Group){tasks ? tasks[g] : 0, g * width, width};
+/* Layers, and groups of `width` rows each; without tasks there is one layer and one group. */
+typedef struct {
+    Layers layers;
+    const int64_t *tasks;
+    int64_t n_groups, width, n_tasks;
+    Tensor rows, weight;
+} Taken;
+
+static Taken take_layers(Call *call) {
+    Taken taken;
+    taken.rows = take(call);
+    taken.tasks = numbers_of(take_optional(call));
+    taken.weight = take(call);
+    const int64_t *sizes = sizes_of(taken.rows), *weights = sizes_of(taken.weight);
+    int64_t n_in = sizes[dimensions_of(taken.rows) - 1];
+    taken.n_groups = taken.tasks ? sizes[0] : 1;
+    taken.width = taken.tasks ? sizes[1] : count_of(taken.rows) / n_in;
+    taken.n_tasks = taken.tasks ? weights[0] : 1;
+    taken.layers = (Layers){numbers_of(taken.weight), NULL, n_in, weights[taken.tasks ? 2 : 0],
+                            !taken.tasks};
+    return taken;
 }
 
-static Layers layers_of(const int64_t *tasks, const float *weight, const float *bias, int64_t n_in,
-                        int64_t n_out) {
-    return (Layers){weight, bias, n_in, n_out, !tasks};
-}
-
-/* rows (n_groups, width, n_in) of the tasks (n_groups) -> (n_groups, width, n_out). */
-void linear_of_groups(const float *rows, const int64_t *tasks, const float *weight,
-                      const float *bias, int64_t n_groups, int64_t width, int64_t n_in,
-                      int64_t n_out, float *to) {
+/* The groups, and behind them memory for the products. */
+static Group *groups_of(const Taken *taken, vector **rest) {
     static _Thread_local vector *kept;
     static _Thread_local int64_t length;
-    Layers layers = layers_of(tasks, weight, bias, n_in, n_out);
-    int64_t for_groups = groups(n_groups * sizeof(Group), sizeof(vector));
-    vector *memory = borrow(&kept, &length, for_groups + vectors_of_layers(&layers, width));
-    equal_groups(tasks, n_groups, width, (Group *)memory);
-    linear(&layers, (Group *)memory, n_groups, rows, to, memory + for_groups);
+    int64_t for_groups = groups(taken->n_groups * sizeof(Group), sizeof(vector));
+    Group *found = (Group *)borrow(
+        &kept, &length, for_groups + vectors_of_layers(&taken->layers, taken->width));
+    for (int64_t g = 0; g < taken->n_groups; g++)
+        found[g] = (Group){taken->tasks ? taken->tasks[g] : 0, g * taken->width, taken->width};
+    *rest = (vector *)found + for_groups;
+    return found;
 }
 
-void linear_of_groups_backward(const float *slopes, const float *rows, const int64_t *tasks,
-                               const float *weight, int64_t n_groups, int64_t width, int64_t n_in,
-                               int64_t n_out, int64_t n_tasks, float *of_rows, float *of_weight,
-                               float *of_bias) {
-    static _Thread_local vector *kept;
-    static _Thread_local int64_t length;
-    Layers layers = layers_of(tasks, weight, NULL, n_in, n_out);
-    int64_t for_groups = groups(n_groups * sizeof(Group), sizeof(vector));
-    vector *memory = borrow(&kept, &length, for_groups + vectors_of_layers(&layers, width));
-    equal_groups(tasks, n_groups, width, (Group *)memory);
-    linear_backward(&layers, (Group *)memory, n_groups, n_tasks, rows, slopes, of_rows, of_weight,
-                    of_bias, memory + for_groups);
+void linear_operator(Value *values, uint64_t n_arguments, uint64_t n_results) {
+    Call call = called(values);
+    Taken taken = take_layers(&call);
+    taken.layers.bias = take_optional_floats(&call);
+    int64_t n_dimensions = dimensions_of(taken.rows), sizes[8];
+    memcpy(sizes, sizes_of(taken.rows), n_dimensions * sizeof *sizes);
+    sizes[n_dimensions - 1] = taken.layers.n_out;
+    vector *rest;
+    const Group *some = groups_of(&taken, &rest);
+    linear(&taken.layers, some, taken.n_groups, numbers_of(taken.rows),
+           make(&call, n_dimensions, sizes), rest);
+    finish(&call);
+}
+
+void linear_backward_operator(Value *values, uint64_t n_arguments, uint64_t n_results) {
+    Call call = called(values);
+    const float *slopes = take_floats(&call);
+    Taken taken = take_layers(&call);
+    int biased = take_truth(&call);
+    float *of_rows = make_like(&call, taken.rows), *of_weight = make_like(&call, taken.weight);
+    float *of_bias = make(&call, taken.tasks ? 2 : 1, taken.tasks
+        ? (int64_t[]){taken.n_tasks, biased ? taken.layers.n_out : 0}
+        : (int64_t[]){biased ? taken.layers.n_out : 0});
+    vector *rest;
+    const Group *some = groups_of(&taken, &rest);
+    linear_backward(&taken.layers, some, taken.n_groups, taken.n_tasks, numbers_of(taken.rows),
+                    slopes, of_rows, of_weight, biased ? of_bias : NULL, rest);
+    finish(&call);
 }

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from npcl_plugin.kernels.operators import call, define
+from npcl_plugin.kernels.operators import define
 
 
 def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None,
@@ -24,7 +24,10 @@ def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None,
     Returns:
         (..., out)
     """
-    found: torch.Tensor = _apply_linear(rows, task, weight, bias)
+    if torch.is_grad_enabled():
+        found: torch.Tensor = _apply_linear(rows, task, weight, bias)
+        return found
+    found = torch.ops.npcl.linear(rows.contiguous(), task, weight, bias)
     return found
 
 
@@ -40,10 +43,7 @@ def rectified_norm(rows: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor,
     if torch.is_grad_enabled():
         found: torch.Tensor = _apply_norm(rows, task, scale, shift)
         return found
-    rows = rows.contiguous()
-    found = torch.empty_like(rows)
-    call("rectified_norm", rows, task, scale, shift, *_groups(rows, task), rows.shape[-1], found,
-         None, None)  # nobody will go back
+    found = torch.ops.npcl.only_rectified_norm(rows.contiguous(), task, scale, shift)
     return found
 
 
@@ -88,22 +88,9 @@ _apply_linear: Any = _Linear.apply
 _apply_norm: Any = _RectifiedNorm.apply
 
 
-def _groups(rows: torch.Tensor, task: torch.Tensor | None) -> tuple[int, int]:
-    """How many there are, and the rows of each."""
-    return (1, rows.numel() // rows.shape[-1]) if task is None else (rows.shape[0], rows.shape[1])
-
-
 def _empty(rows: torch.Tensor, task: torch.Tensor | None, weight: torch.Tensor,
            bias: torch.Tensor | None) -> torch.Tensor:
     return rows.new_empty(*rows.shape[:-1], weight.shape[0 if task is None else 2])
-
-
-def _linear(rows: torch.Tensor, task: torch.Tensor | None, weight: torch.Tensor,
-            bias: torch.Tensor | None) -> torch.Tensor:
-    found = _empty(rows, task, weight, bias)
-    call("linear_of_groups", rows, task, weight, bias, *_groups(rows, task), rows.shape[-1],
-         found.shape[-1], found)
-    return found
 
 
 def _empty_slopes(grad: torch.Tensor, rows: torch.Tensor, task: torch.Tensor | None,
@@ -114,50 +101,24 @@ def _empty_slopes(grad: torch.Tensor, rows: torch.Tensor, task: torch.Tensor | N
             grad.new_empty(*stack, grad.shape[-1] if biased else 0))
 
 
-def _linear_backward(grad: torch.Tensor, rows: torch.Tensor, task: torch.Tensor | None,
-                     weight: torch.Tensor, biased: bool) -> tuple[torch.Tensor, ...]:
-    found = _empty_slopes(grad, rows, task, weight, biased)
-    call("linear_of_groups_backward", grad, rows, task, weight, *_groups(rows, task),
-         rows.shape[-1], grad.shape[-1], 1 if task is None else weight.shape[0], *found[:2],
-         found[2] if biased else None)
-    return found
-
-
 def _empty_norm(rows: torch.Tensor, task: torch.Tensor | None, scale: torch.Tensor,
                 shift: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Result, normalised rows, inverse deviations."""
     return torch.empty_like(rows), torch.empty_like(rows), rows.new_empty(rows.shape[:-1])
 
 
-def _rectified_norm(rows: torch.Tensor, task: torch.Tensor | None, scale: torch.Tensor,
-                    shift: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    found = _empty_norm(rows, task, scale, shift)
-    call("rectified_norm", rows, task, scale, shift, *_groups(rows, task), rows.shape[-1], *found)
-    return found
-
-
 def _empty_norm_slopes(grad: torch.Tensor, found: torch.Tensor, task: torch.Tensor | None,
-                       scale: torch.Tensor, normal: torch.Tensor,
-                       inverse_sd: torch.Tensor) -> tuple[torch.Tensor, ...]:
+                       scale: torch.Tensor, *trace: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Of rows, scale and shift."""
     return torch.empty_like(grad), torch.empty_like(scale), torch.empty_like(scale)
 
 
-def _rectified_norm_backward(grad: torch.Tensor, found: torch.Tensor, task: torch.Tensor | None,
-                             scale: torch.Tensor, normal: torch.Tensor,
-                             inverse_sd: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    inputs = (grad, found, task, scale, normal, inverse_sd)
-    slopes = _empty_norm_slopes(*inputs)
-    call("rectified_norm_backward", *inputs, *_groups(grad, task), grad.shape[-1],
-         1 if task is None else scale.shape[0], *slopes)
-    return slopes
-
-
-define("linear(Tensor rows, Tensor? task, Tensor weight, Tensor? bias) -> Tensor", _linear, _empty)
-define("linear_backward(Tensor grad, Tensor rows, Tensor? task, Tensor weight, bool biased) "
-       "-> (Tensor, Tensor, Tensor)", _linear_backward, _empty_slopes)
-define("rectified_norm(Tensor rows, Tensor? task, Tensor scale, Tensor shift) "
-       "-> (Tensor, Tensor, Tensor)", _rectified_norm, _empty_norm)
+_LAYER = "Tensor rows, Tensor? task, Tensor weight"
+_NORM = "Tensor rows, Tensor? task, Tensor scale, Tensor shift"
+define(f"linear({_LAYER}, Tensor? bias) -> Tensor", _empty)
+define(f"linear_backward(Tensor grad, {_LAYER}, bool biased) -> (Tensor, Tensor, Tensor)",
+       _empty_slopes)
+define(f"rectified_norm({_NORM}) -> (Tensor, Tensor, Tensor)", _empty_norm)
+define(f"only_rectified_norm({_NORM}) -> Tensor", lambda rows, *_: torch.empty_like(rows))
 define("rectified_norm_backward(Tensor grad, Tensor found, Tensor? task, Tensor scale, "
-       "Tensor normal, Tensor inverse_sd) -> (Tensor, Tensor, Tensor)", _rectified_norm_backward,
-       _empty_norm_slopes)
+       "Tensor normal, Tensor inverse_sd) -> (Tensor, Tensor, Tensor)", _empty_norm_slopes)

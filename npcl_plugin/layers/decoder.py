@@ -120,7 +120,9 @@ class DeepDecoder(LinearDecoder):
         if turns == 1 and draws.shape[1] == 1:
             return FullLogits(self.logits(targets + draws))
         each = len(draws) // turns
-        draws = draws[:each * turns].view(each, turns * draws.shape[1], -1)
+        if len(draws) % turns:
+            draws = draws[:each * turns]
+        draws = draws.view(each, turns * draws.shape[1], -1)
 
         def full() -> FullLogits:
             shape = (each, -1, -1)

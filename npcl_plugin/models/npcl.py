@@ -37,7 +37,7 @@ from npcl_plugin.input_memory import InputMemory, group_count, groups_of
 from npcl_plugin.kernels.build import available
 from npcl_plugin.layout import Blocks
 from npcl_plugin.network import NPNetwork
-from npcl_plugin.plan import MANY_UNITS, Draws, Plan
+from npcl_plugin.plan import Draws, Plan
 from npcl_plugin.recall import Recall
 from npcl_plugin.settings import complete
 from npcl_plugin.stream import ClassMeans, refuse_where_features_drift
@@ -76,9 +76,7 @@ class NPCL(ContinualModel):
         ends = class_ends(dataset, args) if args.multitask else None
         n_heads = 1 if not self.HAS_TASK else len(ends) if ends else dataset.N_TASKS
         attention = self.ATTENTION and args.attention_heads > 0
-        # Else there are none for it.
-        for_kernels = attention or args.decoder_depth == 1 or args.latent_size >= MANY_UNITS
-        args.kernels = "compiled" if for_kernels and available(args.kernels) else "torch"
+        args.kernels = "compiled" if available(args.kernels) else "torch"
         net = backbone if isinstance(backbone, NPNetwork) else NPNetwork(backbone)
         net.configure(Plan(
             n_tasks=n_heads, n_classes=dataset.N_CLASSES, latent_size=args.latent_size,
@@ -185,7 +183,8 @@ class NPCL(ContinualModel):
         def backward() -> torch.Tensor:
             self.opt.zero_grad()
             loss.backward()
-            return norm_of(p.grad for p in self.net.process_parameters)
+            return norm_of((p.grad for p in self.net.process_parameters),
+                           self.net.plan.compiled)
 
         return Forwards({"loss": loss.item(), **terms}, backward,
                         step.mean_logits.detach() if args.dark_replay else None)

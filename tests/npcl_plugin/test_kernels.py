@@ -1,6 +1,7 @@
 """Functions in C against loops in float64 and torch's own way, and what happens without them."""
 import math
 import os
+import shutil
 import subprocess
 import sys
 
@@ -14,13 +15,17 @@ from runs import experiment
 from npcl_plugin import objective
 from npcl_plugin.answers import answer
 from npcl_plugin.context import Context
+from npcl_plugin.gradients import norm_of
 from npcl_plugin.inference import prepare, probabilities
 from npcl_plugin.kernels import attention, build, decoder, linear
 from npcl_plugin.kernels.attention import BlockWeights
 from npcl_plugin.logits import FullLogits
 from npcl_plugin.plan import Draws
 
-pytestmark = pytest.mark.skipif(not build.available("auto"), reason="there is no C compiler here")
+# With a compiler there has to be a library: code that does not compile is no reason to skip.
+pytestmark = pytest.mark.skipif(
+    not any(map(shutil.which, ("cc", "gcc", "clang"))) or not build.available("compiled"),
+    reason="there is no C compiler here")
 
 seeds = st.integers(0, 10**6)
 SOME = settings(max_examples=25)
@@ -109,6 +114,9 @@ def test_a_linear_layer_is_that_of_its_task(seed, n, width, n_in, n_out, n_tasks
     else:
         expected = rows @ weight.t() + bias
     assert_same(found, expected, given_leaves, slow_leaves, g)
+    with torch.no_grad():
+        assert torch.equal(found, linear.linear(
+            *given_leaves[:2], given_leaves[2] if biased else None, task if by_task else None))
 
 
 @SOME
@@ -129,6 +137,18 @@ def test_a_rectified_norm_is_that_of_its_task(seed, n, width, size, n_tasks, by_
     assert_same(found, expected, given_leaves, slow_leaves, g)
     with torch.no_grad():
         assert torch.equal(linear.rectified_norm(*given_leaves, task if by_task else None), found)
+
+
+@SOME
+@given(seeds, st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), max_size=5))
+def test_the_norm_of_many_tensors_is_that_of_all_their_numbers(seed, shapes):
+    g = torch.Generator().manual_seed(seed)
+    tensors = [torch.randn(shape, generator=g).t() for shape in [(3, 7), *shapes]]
+    expected = torch.cat([each.double().flatten() for each in tensors]).norm()
+    for compiled in (True, False):
+        torch.testing.assert_close(norm_of([None, *tensors], compiled).double(), expected, **CLOSE)
+    tensors[0][0, 0] = math.nan
+    assert norm_of(tensors, True).isnan()
 
 
 @SOME
@@ -168,6 +188,9 @@ def test_queries_attend_to_the_keys_of_their_owner(seed, n, m, n_heads, size, ow
                              else None, n_heads)
     assert_same(found, slow_attention(*slow_leaves, of_queries, of_keys, n_heads), given_leaves,
                 slow_leaves, g)
+    with torch.no_grad():
+        owners = (of_queries.float(), of_keys.float())
+        assert torch.equal(attention.attend(*given_leaves, owners, n_heads), found)
 
 
 def test_scores_far_apart_leave_no_weight_and_no_nan():
@@ -296,8 +319,7 @@ def test_a_model_says_which_way_it_goes(tmp_path):
         return experiment(tmp_path, "--model", model, "--dataset", "perm-digits", "--buffer_size",
                           20, *more).model.args.kernels
 
-    assert way("npcl") == way("anp") == "compiled" and way("npcl", "--kernels", "torch") == "torch"
-    assert way("np", "--decoder_depth", 0) == "torch"  # there is nothing to compile in it
+    assert way("npcl") == way("np") == "compiled" and way("npcl", "--kernels", "torch") == "torch"
 
 
 @pytest.fixture
@@ -341,6 +363,12 @@ def test_without_a_compiler_one_line_says_so_or_the_run_is_refused(no_library, m
     with pytest.raises(Exception, match="--kernels compiled needs a C compiler, but there is no"):
         build.available("compiled")
     assert not build.available("torch")
+
+
+def test_an_older_torch_has_no_interface_for_them(no_library, monkeypatch, capsys):
+    monkeypatch.setattr(torch, "__version__", torch.torch_version.TorchVersion("2.12.1+cpu"))
+    assert not build.available("auto")
+    assert "they need torch 2.13, and this is 2.12.1+cpu." in capsys.readouterr().err
 
 
 def test_a_compiler_that_refuses_is_quoted(no_library, monkeypatch, tmp_path, capsys):

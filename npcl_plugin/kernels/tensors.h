@@ -1,0 +1,138 @@
+/* A function in C as an operator of torch: how it gets its arguments and gives its results.
+
+The functions of torch that are declared here belong to its stable interface for C, version 2.13. */
+#ifndef TENSORS_H
+#define TENSORS_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TORCH_VERSION ((2ULL << 56) | (13ULL << 48))
+#define MOST_ARGUMENTS 20
+#define MOST_RESULTS 8
+
+typedef struct AtenTensorOpaque *Tensor;
+typedef struct StableListOpaque *List;
+typedef struct TorchLibraryOpaque *Library;
+typedef uint64_t Value; /* a number, a tensor, or where a tensor is that may be missing */
+typedef void Operator(Value *values, uint64_t n_arguments, uint64_t n_results);
+
+int32_t aoti_torch_get_data_ptr(Tensor, void **);
+int32_t aoti_torch_get_dim(Tensor, int64_t *);
+int32_t aoti_torch_get_numel(Tensor, int64_t *);
+int32_t aoti_torch_get_sizes(Tensor, int64_t **);
+int32_t aoti_torch_get_strides(Tensor, int64_t **);
+int32_t aoti_torch_empty_strided(int64_t, const int64_t *, const int64_t *, int32_t, int32_t,
+                                 int32_t, Tensor *);
+int32_t aoti_torch_delete_tensor_object(Tensor);
+int32_t aoti_torch_dtype_float32(void);
+int32_t aoti_torch_device_type_cpu(void);
+int32_t aoti_torch_library_init_impl(const char *, const char *, const char *, uint32_t, Library *);
+int32_t torch_library_impl(Library, const char *, Operator *, uint64_t);
+int32_t torch_delete_stable_ivalue(Value *);
+int32_t torch_list_size(List, size_t *);
+int32_t torch_list_get_item(List, size_t, Value *);
+int32_t torch_delete_list(List);
+
+/* Arguments are taken in their order, results made in theirs. */
+typedef struct {
+    Value *values;
+    int n_taken, n_tensors, n_results;
+    Tensor tensors[MOST_ARGUMENTS], results[MOST_RESULTS];
+} Call;
+
+/* No more memory is the one cause that is known, and there is no way back into torch. */
+static inline void expect(int32_t failed) {
+    if (failed) {
+        fprintf(stderr, "A function in C could not get what it needs from torch.\n");
+        abort();
+    }
+}
+
+static inline Call called(Value *values) {
+    return (Call){.values = values};
+}
+
+static inline int64_t take_number(Call *call) {
+    return (int64_t)call->values[call->n_taken++];
+}
+
+static inline int take_truth(Call *call) {
+    return (uint8_t)call->values[call->n_taken++];
+}
+
+static inline Tensor take(Call *call) {
+    return call->tensors[call->n_tensors++] = (Tensor)call->values[call->n_taken++];
+}
+
+/* NULL if it is missing. */
+static inline Tensor take_optional(Call *call) {
+    Value *place = (Value *)call->values[call->n_taken++];
+    if (!place)
+        return NULL;
+    Tensor found = (Tensor)*place;
+    expect(torch_delete_stable_ivalue(place));
+    return call->tensors[call->n_tensors++] = found;
+}
+
+/* The first number of a tensor, NULL if it is missing. */
+static inline void *numbers_of(Tensor tensor) {
+    void *found = NULL;
+    if (tensor)
+        expect(aoti_torch_get_data_ptr(tensor, &found));
+    return found;
+}
+
+static inline const float *take_floats(Call *call) {
+    return numbers_of(take(call));
+}
+
+static inline const float *take_optional_floats(Call *call) {
+    return numbers_of(take_optional(call));
+}
+
+static inline const int64_t *sizes_of(Tensor tensor) {
+    int64_t *found;
+    expect(aoti_torch_get_sizes(tensor, &found));
+    return found;
+}
+
+static inline int64_t count_of(Tensor tensor) {
+    int64_t found;
+    expect(aoti_torch_get_numel(tensor, &found));
+    return found;
+}
+
+static inline int64_t dimensions_of(Tensor tensor) {
+    int64_t found;
+    expect(aoti_torch_get_dim(tensor, &found));
+    return found;
+}
+
+/* A new tensor without numbers yet, rows side by side. */
+static inline float *make(Call *call, int64_t n_dimensions, const int64_t *sizes) {
+    int64_t strides[8], stride = 1;
+    for (int64_t i = n_dimensions - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= sizes[i];
+    }
+    Tensor *found = call->results + call->n_results++;
+    expect(aoti_torch_empty_strided(n_dimensions, sizes, strides, aoti_torch_dtype_float32(),
+                                    aoti_torch_device_type_cpu(), 0, found));
+    return numbers_of(*found);
+}
+
+static inline float *make_like(Call *call, Tensor tensor) {
+    return make(call, dimensions_of(tensor), sizes_of(tensor));
+}
+
+/* Arguments belong to the operator, results to who called it. */
+static inline void finish(Call *call) {
+    for (int i = 0; i < call->n_tensors; i++)
+        expect(aoti_torch_delete_tensor_object(call->tensors[i]));
+    for (int i = 0; i < call->n_results; i++)
+        call->values[i] = (Value)call->results[i];
+}
+
+#endif
