@@ -9,8 +9,9 @@ import statistics
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
+Before = Literal["a task", "a checkpoint", "nothing"]
 MLP, RESNET = "perm-mnist", "seq-cifar10"
 RECORDED = ("--step_graphs", "1")  # as in a long run after its first steps
 PLAIN = ("--step_graphs", "0")
@@ -86,19 +87,22 @@ def step_ratios(dataset: str, options: Namespace, repeats: int, models: list[str
 
 
 def evaluation_ratio(dataset: str, options: Namespace, repeats: int, *, buffer: int = 200,
-                     tasks: int = 5, after_pass: bool = False) -> float:
+                     tasks: int = 5, before: Before = "nothing") -> float:
     """Evaluation of `--images` images by NPCL, context included, ÷ by ER.
 
     Args:
-        after_pass: the pass at the end of the task was just there, as in a run.
+        before: what has asked for the context's features, if anything: the pass at the end of the
+            task, as in a run of NPCL, or a model whose checkpoint was loaded.
     """
     import torch
 
     methods, (images, _, _) = family(dataset, options, ["npcl"], buffer=buffer, tasks=tasks)
     er, npcl = methods["er"].eval(), methods["npcl"].eval()
     with torch.no_grad():
-        if after_pass:
+        if before != "nothing":
             npcl.predictor.context()
+        if before == "a checkpoint":
+            npcl.predictor.load_state_dict(npcl.predictor.state_dict())
         start = time.process_time()
         npcl.predictor.prepared()
         context = time.process_time() - start
@@ -153,12 +157,13 @@ def measured(options: Namespace) -> Iterator[Row]:
         yield Row(f"training step, MLP, {tasks} tasks, npcl",
                   step_ratios(MLP, options, many, ["npcl"], *RECORDED, tasks=tasks)["npcl"])
     yield Row("training step, ResNet-18, N = 50, npcl",
-              step_ratios(RESNET, options, few, ["npcl"], *PLAIN)["npcl"], 1.1)
+              step_ratios(RESNET, options, few, ["npcl"], *RECORDED)["npcl"], 1.1)
+    # Without a pass at the end of a task (anp, np, npcl_plus) nothing comes before.
     for buffer, budget in ((200, 1.1), (2000, 1.2)):
-        for after_pass in (False, True):
-            yield Row(f"evaluation, ResNet-18, buffer {buffer}{', after a task' * after_pass}",
-                      evaluation_ratio(RESNET, options, few, buffer=buffer,
-                                       after_pass=after_pass), budget)
+        for before in get_args(Before):
+            yield Row(f"evaluation, ResNet-18, buffer {buffer}, after {before}",
+                      evaluation_ratio(RESNET, options, few, buffer=buffer, before=before),
+                      budget)
     if options.run:
         yield Row("a whole run, MLP, npcl", run_ratio(options), 3.5)
 
@@ -168,11 +173,11 @@ def bench_npcl(options: Namespace) -> list[dict[str, Any]]:
     from npcl_plugin.growth import growth, print_growth
 
     print_growth(tables := growth(max(options.steps // 30, 3)))
-    print(f"\n{'÷ ER, but where it says otherwise':<46} {'ratio':>7} {'budget':>7}")
+    print(f"\n{'÷ ER, but where it says otherwise':<50} {'ratio':>7} {'budget':>7}")
     rows = []
     for row in measured(options):
         missed = "" if row.budget is None or row.ratio <= row.budget else "  missed"
-        print(f"{row.what:<46} {row.ratio:>7.2f} "
+        print(f"{row.what:<50} {row.ratio:>7.2f} "
               f"{'' if row.budget is None else f'{row.budget:.1f}':>7}{missed}", flush=True)
         rows.append(row)
     return [row._asdict() for row in rows] + [point._asdict() for point in tables]

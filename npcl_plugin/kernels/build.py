@@ -1,6 +1,6 @@
 """From the C files beside this one to functions that can be called.
 
-A compiler is looked for when the first function is asked for. It takes one to two seconds, and the
+A compiler is looked for when the first function is asked for. It takes some seconds, and the
 result is kept in the user's cache for this kind of processor, so that nobody waits twice. The
 functions are operators of torch and speak to it through its stable interface for C.
 """
@@ -23,8 +23,7 @@ Kernels = Literal["auto", "compiled", "torch"]
 _HERE = Path(__file__).parent
 _SOURCES = ("attention.c", "block.c", "decoder.c", "gradients.c", "linear.c", "norms.c",
             "operators.c")
-_FLAGS = ("-O3", "-march=native", "-funroll-loops", "-std=gnu11", "-fno-strict-aliasing",
-          "-shared", "-fPIC")
+_FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fno-strict-aliasing", "-shared", "-fPIC")
 _TORCH = "2.13"  # the oldest one that has all that `tensors.h` declares
 _TOLD: list[ctypes.CDLL] = []  # whose operators torch knows; it takes them once
 
