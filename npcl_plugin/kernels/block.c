@@ -47,19 +47,22 @@ static Sorted sort_rows(const Block *b, vector *memory) {
 
 static void gather(const float *from, const int64_t *rows, int64_t n, int64_t width, float *to) {
     for (int64_t i = 0; i < n; i++)
-        memcpy(to + i * width, from + rows[i] * width, width * sizeof(float));
+        copy(to + i * width, from + rows[i] * width, width);
 }
 
 /* Rows (n, size) of `from` -> (n, width) of `to` by the layer of each row's task. */
 static void apply(const Block *b, const Layers *layers, Sorted sorted, const float *from,
                   float *to, vector *memory) {
+    if (!b->task) { /* they stand in their order already */
+        linear(layers, sorted.tasks, 1, from, to, memory);
+        return;
+    }
     float *rows = (float *)memory, *found = rows + groups(b->n * layers->n_in, LANES) * LANES;
     vector *rest = (vector *)found + groups(b->n * layers->n_out, LANES);
     gather(from, sorted.order.rows, b->n, layers->n_in, rows);
     linear(layers, sorted.tasks, b->n_tasks, rows, found, rest);
     for (int64_t i = 0; i < b->n; i++)
-        memcpy(to + sorted.order.rows[i] * layers->n_out, found + i * layers->n_out,
-               layers->n_out * sizeof(float));
+        copy(to + sorted.order.rows[i] * layers->n_out, found + i * layers->n_out, layers->n_out);
 }
 
 /* From slopes (n, width) of the result those of weights and biases; adds those of the rows. */
@@ -70,6 +73,12 @@ static void apply_backward(const Block *b, const Layers *layers, Sorted sorted, 
     float *rows = (float *)memory, *found = (float *)(memory + for_rows);
     float *sorted_slopes = (float *)(memory + 2 * for_rows);
     vector *rest = memory + 2 * for_rows + groups(b->n * layers->n_out, LANES);
+    if (!b->task) {
+        linear_backward(layers, sorted.tasks, 1, 1, from, slopes, found, of_weight, of_bias, rest);
+        for (int64_t i = 0; i < b->n * n_in; i++)
+            of_rows[i] += found[i];
+        return;
+    }
     gather(from, sorted.order.rows, b->n, n_in, rows);
     gather(slopes, sorted.order.rows, b->n, layers->n_out, sorted_slopes);
     linear_backward(layers, sorted.tasks, b->n_tasks, b->n_tasks, rows, sorted_slopes, found,

@@ -15,7 +15,7 @@ void linear(const Layers *layers, const Group *some, int64_t n_groups, const flo
         const float *weight = layers->weight + some[g].task * n_in * n_out;
         float *found = to + some[g].first * n_out;
         for (int64_t i = 0; layers->bias && i < some[g].count; i++)
-            memcpy(found + i * n_out, layers->bias + some[g].task * n_out, n_out * sizeof(float));
+            copy(found + i * n_out, layers->bias + some[g].task * n_out, n_out);
         product((Matrix){rows + some[g].first * n_in, n_in, 1}, some[g].count, n_in,
                 layers->turned ? (Matrix){weight, 1, n_in} : (Matrix){weight, n_out, 1}, n_out,
                 found, layers->bias != NULL, memory);

@@ -8,8 +8,6 @@
 #define WIDE (LANES == 16 ? 4 : 2) /* vectors; there are registers for TALL times as many */
 #define PANEL (WIDE * LANES)
 
-/* Vectors that may begin at any number. */
-typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef float loose_quarter __attribute__((vector_size(16), aligned(4)));
 
 /* A matrix in memory: its first number, and how far it is to the next row and column. */
@@ -54,7 +52,7 @@ static inline void into_panel(Matrix b, int64_t size, int64_t count, int64_t wid
         const float *row = b.start + s * b.row;
         int64_t j = s < deep ? fours : 0;
         if (b.column == 1)
-            memcpy(to + s * width, row, count * sizeof(float));
+            copy(to + s * width, row, count);
         else
             for (; j < count; j++)
                 to[s * width + j] = row[j * b.column];

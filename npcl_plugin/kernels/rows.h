@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#define TOGETHER 4
-#define ABREAST (LANES == 16 ? 4 : 2) /* vectors; there are registers for so many */
+#define TOGETHER (LANES == 16 ? 8 : 4)
+#define ABREAST 2 /* vectors; there are registers for TOGETHER times as many */
 
 /* A part of a matrix: its first number, and how many there are from a row to the next. */
 typedef struct {
@@ -62,8 +62,9 @@ static inline void pack(Rows from, int64_t head, const int64_t *rows, int64_t co
                  int64_t chunks, vector *to) {
     for (int64_t i = 0; i < count; i++) {
         float *place = (float *)(to + i * chunks);
-        memcpy(place, from.start + rows[i] * from.stride + head * size, size * sizeof(float));
-        memset(place + size, 0, (chunks * LANES - size) * sizeof(float));
+        copy(place, from.start + rows[i] * from.stride + head * size, size);
+        for (int64_t j = size; j < chunks * LANES; j++)
+            place[j] = 0;
     }
 }
 
@@ -71,7 +72,7 @@ static inline void pack(Rows from, int64_t head, const int64_t *rows, int64_t co
 static inline void unpack(const vector *from, int64_t head, const int64_t *rows, int64_t count,
                    int64_t size, int64_t chunks, float *to, int64_t stride) {
     for (int64_t i = 0; i < count; i++)
-        memcpy(to + rows[i] * stride + head * size, from + i * chunks, size * sizeof(float));
+        copy(to + rows[i] * stride + head * size, (const float *)(from + i * chunks), size);
 }
 
 /* As many rows of zeros as are missing to a multiple of TOGETHER. */

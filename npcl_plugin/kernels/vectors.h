@@ -16,6 +16,18 @@
 typedef float vector __attribute__((vector_size(4 * LANES), aligned(4 * LANES)));
 typedef int32_t integers __attribute__((vector_size(4 * LANES), aligned(4 * LANES)));
 
+/* Vectors that may begin at any number. */
+typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
+
+/* As memcpy, but there are few numbers and it is called often. */
+static inline void copy(float *to, const float *from, int64_t count) {
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        *(loose *)(to + i) = *(const loose *)(from + i);
+    for (; i < count; i++)
+        to[i] = from[i];
+}
+
 static inline vector all(float value) {
     return value - (vector){0};
 }
@@ -57,7 +69,7 @@ static inline float sum_of(vector a) {
 static inline vector exponential(vector x) {
     x = choose(x < -87.0f, all(-87.0f), x); /* what is no number stays none */
     const vector shift = all(12582912.0f); /* 1.5 2^23: adding it rounds to a whole number */
-    vector n = (x * 1.44269504f + shift) - shift;
+    vector shifted = x * 1.44269504f + shift, n = shifted - shift;
     vector r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     vector p = r * (1.0f / 720) + 1.0f / 120;
     p = p * r + 1.0f / 24;
@@ -65,8 +77,7 @@ static inline vector exponential(vector x) {
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    integers power = (__builtin_convertvector(n, integers) + 127) << 23;
-    return p * (vector)power;
+    return p * (vector)(((integers)shifted + 127) << 23); /* n is in its lowest bits */
 }
 
 /* ln x for x >= 1: the exponent, and the series of atanh for a mantissa near 1. */
