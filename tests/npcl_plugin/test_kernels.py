@@ -241,13 +241,15 @@ def test_answers_are_those_of_all_logits(seed, n, n_heads, each, width, n_classe
     torch.testing.assert_close(found.sum(1), torch.ones(n), **CLOSE)
 
 
+@pytest.mark.parametrize("bits", [0x7fc00000, 0x7fc00001, -1])  # there are many such
 @pytest.mark.parametrize("all_heads", [False, True])
-def test_what_is_no_number_stays_none(all_heads):
+def test_what_is_no_number_stays_none(all_heads, bits):
+    none = torch.tensor(bits, dtype=torch.int32).view(torch.float32)
     targets, draws = torch.zeros(3, 4), torch.zeros(2, 2, 4)
-    targets[1, 2] = math.nan
+    targets[1, 2] = none
     said = decoder.answers(targets, draws, torch.ones(5, 4), torch.zeros(5), all_heads)
     assert said.isnan().any(1).tolist() == [False, True, False]
-    draws[0, 0, 0] = math.nan  # of the first head
+    draws[0, 0, 0] = none  # of the first head
     said = decoder.answers(targets, draws, torch.ones(5, 4), torch.zeros(5), all_heads)
     assert said.isnan().all()
     nobody = torch.zeros(3).long()
@@ -255,7 +257,7 @@ def test_what_is_no_number_stays_none(all_heads):
                                  nobody, None, 2)
     assert loss.isnan()
     rows = torch.randn(3, 20)
-    rows[1, 3] = math.nan
+    rows[1, 3] = none
     ones = torch.ones(20, requires_grad=True)
     normal = linear.rectified_norm(rows.requires_grad_(), ones, ones)
     layer = linear.linear(rows, torch.ones(4, 20), None)
