@@ -177,8 +177,8 @@ static Taken take_attention(Call *call) {
     const float *query_owner = take_optional_floats(call);
     const float *key_owner = take_optional_floats(call);
     int64_t n_heads = take_number(call), width = sizes_of(query)[1];
-    Attention attention = {{numbers_of(query), width}, {numbers_of(key), width},
-                           {numbers_of(value), width}, query_owner, key_owner, sizes_of(query)[0],
+    Attention attention = {{floats_of(query), width}, {floats_of(key), width},
+                           {floats_of(value), width}, query_owner, key_owner, sizes_of(query)[0],
                            sizes_of(key)[0], n_heads, width / n_heads};
     return (Taken){attention, query, key, value};
 }

@@ -137,11 +137,13 @@ static Taken take_block(Call *call) {
         parts[i] = take(call);
     int64_t n = sizes_of(parts[0])[0], size = sizes_of(parts[0])[1];
     int64_t n_tasks = task ? sizes_of(parts[1])[0] : 1;
+    for (int64_t i = 0; task && i < n; i++)
+        require_place((int64_t)task[i], n_tasks, "task");
     taken.block = (Block){
-        numbers_of(parts[0]), task, owner,
-        {numbers_of(parts[1]), numbers_of(parts[2]), size, 3 * size, !task},
-        {numbers_of(parts[3]), numbers_of(parts[4]), size, size, !task},
-        numbers_of(parts[5]), numbers_of(parts[6]), n, n_tasks, take_number(call), size};
+        floats_of(parts[0]), task, owner,
+        {floats_of(parts[1]), floats_of(parts[2]), size, 3 * size, !task},
+        {floats_of(parts[3]), floats_of(parts[4]), size, size, !task},
+        floats_of(parts[5]), floats_of(parts[6]), n, n_tasks, take_number(call), size};
     return taken;
 }
 
@@ -201,7 +203,7 @@ void block_backward_operator(Value *values, uint64_t n_arguments, uint64_t n_res
     Taken taken = take_block(&call);
     float *traced[5], *to[7];
     for (int i = 0; i < 5; i++)
-        traced[i] = numbers_of(take(&call));
+        traced[i] = floats_of(take(&call));
     for (int i = 0; i < 7; i++)
         to[i] = make_like(&call, taken.parts[i]);
     Trace trace = {traced[0], traced[1], traced[2], traced[3], traced[4]};

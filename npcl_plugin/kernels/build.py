@@ -23,7 +23,8 @@ Kernels = Literal["auto", "compiled", "torch"]
 _HERE = Path(__file__).parent
 _SOURCES = ("attention.c", "block.c", "decoder.c", "gradients.c", "linear.c", "norms.c",
             "operators.c")
-_FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fno-strict-aliasing", "-shared", "-fPIC")
+_FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fno-strict-aliasing", "-fexceptions", "-shared",
+          "-fPIC")
 _TORCH = "2.13"  # the oldest one that has all that `tensors.h` declares
 _TOLD: list[ctypes.CDLL] = []  # whose operators torch knows; it takes them once
 

@@ -64,8 +64,8 @@ static inline vector lower(vector *logits, int64_t n_classes) {
     return most;
 }
 
-/* targets (n, width), draws (each, n_columns, width), of which target b has the column cell[b] + n_cells (b mod turns),
-   where n_columns = turns n_cells; share (n) of the targets in the loss, NULL: equal ones. */
+/* targets (n, width), draws (each, n_columns, width), of which target b has the column
+   cell[b] + n_cells (b mod turns), where n_columns = turns n_cells; share (n) of the targets in the loss, NULL: equal ones. */
 static void decoder_loss(const float *targets, const float *draws, const int64_t *cell,
                   const float *weight, const float *bias, const int64_t *labels,
                   const float *share, int64_t n, int64_t each, int64_t n_columns, int64_t n_cells,
@@ -195,18 +195,22 @@ static void decoder_answers(const float *targets, const float *draws, const floa
 void decoder_loss_operator(Value *values, uint64_t n_arguments, uint64_t n_results) {
     Call call = called(values);
     Tensor targets = take(&call), draws = take(&call);
-    const int64_t *cell = numbers_of(take(&call));
+    const int64_t *cell = integers_of(take(&call));
     Tensor weight = take(&call), bias = take(&call);
-    const int64_t *labels = numbers_of(take(&call));
+    const int64_t *labels = integers_of(take(&call));
     const float *share = take_optional_floats(&call);
     int64_t n_cells = take_number(&call);
     const int64_t *sizes = sizes_of(draws);
+    int64_t n = sizes_of(targets)[0], n_classes = sizes_of(weight)[0];
+    for (int64_t b = 0; b < n; b++) {
+        require_place(cell[b], n_cells, "cell");
+        require_place(labels[b], n_classes, "label");
+    }
     float *loss = make(&call, 0, NULL), *of_targets = make_like(&call, targets);
     float *of_draws = make_like(&call, draws), *of_weight = make_like(&call, weight);
-    decoder_loss(numbers_of(targets), numbers_of(draws), cell, numbers_of(weight),
-                 numbers_of(bias), labels, share, sizes_of(targets)[0], sizes[0], sizes[1],
-                 n_cells, sizes[2], sizes_of(weight)[0], loss, of_targets, of_draws, of_weight,
-                 make_like(&call, bias));
+    decoder_loss(floats_of(targets), floats_of(draws), cell, floats_of(weight),
+                 floats_of(bias), labels, share, n, sizes[0], sizes[1], n_cells, sizes[2],
+                 n_classes, loss, of_targets, of_draws, of_weight, make_like(&call, bias));
     finish(&call);
 }
 
@@ -217,7 +221,7 @@ void decoder_answers_operator(Value *values, uint64_t n_arguments, uint64_t n_re
     int all_heads = take_truth(&call);
     const int64_t *sizes = sizes_of(draws);
     int64_t n = sizes_of(targets)[0], n_classes = sizes_of(weight)[0];
-    decoder_answers(numbers_of(targets), numbers_of(draws), numbers_of(weight), bias, n, sizes[0],
+    decoder_answers(floats_of(targets), floats_of(draws), floats_of(weight), bias, n, sizes[0],
                     sizes[1], sizes[2], n_classes, all_heads,
                     make(&call, 2, (int64_t[]){n, n_classes}));
     finish(&call);

@@ -32,7 +32,7 @@ void norm_operator(Value *values, uint64_t n_arguments, uint64_t n_results) {
     for (size_t i = 0; i < count; i++) {
         Value tensor;
         expect(torch_list_get_item(tensors, i, &tensor));
-        total += squares(numbers_of((Tensor)tensor), count_of((Tensor)tensor));
+        total += squares(floats_of((Tensor)tensor), count_of((Tensor)tensor));
         expect(aoti_torch_delete_tensor_object((Tensor)tensor));
     }
     expect(torch_delete_list(tensors));

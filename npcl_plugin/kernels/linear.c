@@ -67,14 +67,17 @@ typedef struct {
 static Taken take_layers(Call *call) {
     Taken taken;
     taken.rows = take(call);
-    taken.tasks = numbers_of(take_optional(call));
+    taken.tasks = integers_of(take_optional(call));
     taken.weight = take(call);
     const int64_t *sizes = sizes_of(taken.rows), *weights = sizes_of(taken.weight);
     int64_t n_in = sizes[dimensions_of(taken.rows) - 1];
+    require(weights[1] == n_in, "The rows are not as wide as the weights of their layer.");
     taken.n_groups = taken.tasks ? sizes[0] : 1;
     taken.width = taken.tasks ? sizes[1] : count_of(taken.rows) / n_in;
     taken.n_tasks = taken.tasks ? weights[0] : 1;
-    taken.layers = (Layers){numbers_of(taken.weight), NULL, n_in, weights[taken.tasks ? 2 : 0],
+    for (int64_t g = 0; taken.tasks && g < taken.n_groups; g++)
+        require_place(taken.tasks[g], taken.n_tasks, "task");
+    taken.layers = (Layers){floats_of(taken.weight), NULL, n_in, weights[taken.tasks ? 2 : 0],
                             !taken.tasks};
     return taken;
 }
@@ -101,7 +104,7 @@ void linear_operator(Value *values, uint64_t n_arguments, uint64_t n_results) {
     sizes[n_dimensions - 1] = taken.layers.n_out;
     vector *rest;
     const Group *some = groups_of(&taken, &rest);
-    linear(&taken.layers, some, taken.n_groups, numbers_of(taken.rows),
+    linear(&taken.layers, some, taken.n_groups, floats_of(taken.rows),
            make(&call, n_dimensions, sizes), rest);
     finish(&call);
 }
@@ -117,7 +120,7 @@ void linear_backward_operator(Value *values, uint64_t n_arguments, uint64_t n_re
         : (int64_t[]){biased ? taken.layers.n_out : 0});
     vector *rest;
     const Group *some = groups_of(&taken, &rest);
-    linear_backward(&taken.layers, some, taken.n_groups, taken.n_tasks, numbers_of(taken.rows),
+    linear_backward(&taken.layers, some, taken.n_groups, taken.n_tasks, floats_of(taken.rows),
                     slopes, of_rows, of_weight, biased ? of_bias : NULL, rest);
     finish(&call);
 }

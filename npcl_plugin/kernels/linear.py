@@ -1,4 +1,4 @@
-"""Linear layers and normalisations of layers of many units, by `linear.c` and `norms.c`.
+"""Linear layers and their normalisations, by `linear.c` and `norms.c`.
 
 The same numbers as torch's, up to rounding. A layer of a task is used where it stands, and products
 of a few hundred rows take half of the time of a library that is made for other processors.

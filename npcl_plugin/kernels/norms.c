@@ -14,14 +14,16 @@ typedef struct {
 static Taken take_rows(Call *call) {
     Taken taken;
     taken.tensor = take(call);
-    taken.tasks = numbers_of(take_optional(call));
+    taken.tasks = integers_of(take_optional(call));
     taken.scales = take(call);
     const int64_t *sizes = sizes_of(taken.tensor);
-    taken.rows = numbers_of(taken.tensor);
-    taken.scale = numbers_of(taken.scales);
+    taken.rows = floats_of(taken.tensor);
+    taken.scale = floats_of(taken.scales);
     taken.size = sizes[dimensions_of(taken.tensor) - 1];
     taken.n = count_of(taken.tensor) / taken.size;
     taken.width = taken.tasks ? sizes[1] : taken.n;
+    for (int64_t g = 0; taken.tasks && g < sizes[0]; g++)
+        require_place(taken.tasks[g], sizes_of(taken.scales)[0], "task");
     return taken;
 }
 

@@ -1,4 +1,4 @@
-"""Layers that are functions in C where they are large and can be; else they are torch's."""
+"""Layers that are functions in C where the run has these; else they are torch's."""
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -265,6 +265,40 @@ def test_what_is_no_number_stays_none(all_heads, bits):
         assert found.isnan().all(1).tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("changes, said", [
+    ({"labels": torch.tensor([0, 5, 1])}, "Expected each label to be 0 to 4, but got 5."),
+    ({"labels": torch.tensor([0, 1, -1])}, "Expected each label to be 0 to 4, but got -1."),
+    ({"cell": torch.tensor([0, 1, 2])}, "Expected each cell to be 0 to 1, but got 2."),
+    ({"cell": torch.zeros(3)}, "it has to be contiguous, of float32 or"),
+    ({"weight": torch.ones(4, 5).t()}, "it has to be contiguous, of float32 or"),
+    ({"bias": torch.ones(5).double()}, "it has to be contiguous, of float32 or")])
+def test_a_decoder_refuses_what_it_would_get_wrong(changes, said):
+    given_to = {"targets": torch.zeros(3, 4), "draws": torch.zeros(1, 2, 4),
+                "cell": torch.zeros(3).long(), "weight": torch.ones(5, 4), "bias": torch.ones(5),
+                "labels": torch.zeros(3).long(), "share": None, "n_cells": 2}
+    assert decoder.cross_entropy(*given_to.values()).isfinite()
+    with pytest.raises(RuntimeError, match=said):
+        decoder.cross_entropy(*(given_to | changes).values())
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_a_layer_refuses_what_it_would_get_wrong(grad):
+    rows, layers, task = torch.ones(2, 3, 4), torch.ones(2, 4, 5), torch.tensor([0, 2])
+    size, other = torch.ones(2, 4), torch.ones(3, 4)
+    block = BlockWeights(torch.ones(2, 4, 12), torch.ones(2, 12), torch.ones(2, 4, 4), size, size,
+                         size)
+    tasks = "Expected each task to be 0 to 1, but got 2."
+    with torch.set_grad_enabled(grad):
+        with pytest.raises(RuntimeError, match=tasks):
+            linear.linear(rows, layers, None, task)
+        with pytest.raises(RuntimeError, match=tasks):
+            linear.rectified_norm(rows, size, size, task)
+        with pytest.raises(RuntimeError, match=tasks):
+            attention.block(other, None, block, 2, torch.tensor([0.0, 1.0, 2.0]))
+        with pytest.raises(RuntimeError, match="not as wide as the weights"):
+            linear.linear(rows, torch.ones(5, 6), None)
+
+
 @pytest.mark.parametrize("kind, changes", [
     ("npcl", {}), ("npcl", {"decoder_depth": 0}), ("npcl", {"residual_decoder": True}),
     ("npcl", {"draws_per_target": 2}), ("npcl", {"encoders": "release", "depth": 2}),
