@@ -80,6 +80,8 @@ def record_of(run: Run) -> dict[str, Any]:
         "seconds": round(run.seconds or 0.0, 1), "n_parameters": run.n_parameters,
         "command": command, "arguments": experiment_settings(run.arguments),
         "versions": {name: run.versions[name] for name in _VERSIONS if name in run.versions}}
+    if "kernels" in run.arguments:  # numbers are rounded otherwise where functions are in C
+        record["versions"]["kernels"] = str(run.arguments["kernels"])
     if run.final_test_accuracy:  # --validation: `accuracy` is on the validation split
         record["final_test_accuracy"] = {name: round(value, 3) for name, value
                                          in run.final_test_accuracy.items()}

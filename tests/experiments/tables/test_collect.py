@@ -21,7 +21,8 @@ def fake_run(folder, seed, accuracy, broken=False):
     path.mkdir(parents=True)
     command = (f"python mammoth/main.py --model er --dataset perm-mnist --buffer_size 200 --seed "
                f"{seed} --base_path /some/where --results_path /else --resume --non_verbose 1")
-    (path / "args.json").write_text(json.dumps({"command": command}))
+    (path / "args.json").write_text(json.dumps(
+        {"command": command, "args": {"kernels": "compiled"}}))
     result = {"model": "er", "dataset": "perm-mnist", "setting": "domain-il", "buffer_size": 200,
               "seed": seed, "accuracy": {"domain-il": accuracy},
               "accuracy_matrix": {"domain-il": [[90.0], [accuracy, 95.0]]},
@@ -42,6 +43,8 @@ def test_collects_finished_runs_without_machine_folders_and_names_broken_ones(tm
     assert [r["seed"] for r in runs] == [0, 1]
     assert runs[0]["command"] == ("python mammoth/main.py --model er --dataset perm-mnist "
                                   "--buffer_size 200 --seed 0 --base_path DATA")
+    assert runs[0]["versions"] == {"python": "3", "torch": "2", "threads": "1", "cores": "2",
+                                   "kernels": "compiled"}
     table = run("--table", out).stdout.splitlines()
     assert len({len(line) for line in table}) == 1
     cells = [cell.strip() for cell in table[2].split("|")[1:-1]]
