@@ -71,17 +71,17 @@ def _labels(path: Path, content: dict[str, Any], key: str, classes: int) -> np.n
 def _read_all(paths: tuple[Path, ...], key: str, classes: int, count: int,
               stamp: tuple) -> tuple[torch.Tensor, torch.Tensor]:
     """Checked images (N, 32, 32, 3) uint8 and labels (N,) int64; kept for the next dataset."""
-    pixels, labels = [], []
-    for path in paths:
+    each = count // len(paths)
+    images, labels = np.empty((len(paths), each, _PIXELS // 3, 3), np.uint8), []
+    for path, place in zip(paths, images, strict=True):
         content = read_pickle(path)
         part = content["data"]
-        if part.dtype != np.uint8 or part.shape != (count // len(paths), _PIXELS):
-            raise damaged(path, f"expected ({count // len(paths)}, {_PIXELS}) bytes, got "
-                                f"{part.shape} {part.dtype}")
-        pixels.append(part)
+        if part.dtype != np.uint8 or part.shape != (each, _PIXELS):
+            raise damaged(path, f"expected ({each}, {_PIXELS}) bytes, got {part.shape} "
+                                f"{part.dtype}")
+        np.stack(part.reshape(each, 3, -1).swapaxes(0, 1), axis=-1, out=place)
         labels.append(_labels(path, content, key, classes))
-    images = np.concatenate(pixels).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    return (torch.from_numpy(np.ascontiguousarray(images)),
+    return (torch.from_numpy(images.reshape(count, 32, 32, 3)),
             torch.from_numpy(np.concatenate(labels)))
 
 

@@ -31,7 +31,10 @@ def test_torchvision_works_after_importing_the_registry():
     ("import datasets.perm_mnist, datasets.seq_digits, datasets.mnist_360", "torchvision,sklearn"),
     ("from argparse import Namespace; import datasets.seq_digits as s\n"
      "d = s.SequentialDigits(Namespace(seed=0, batch_size=8)); list(d.get_data_loaders()[0])",
-     "torchvision,sklearn")])
+     "torchvision,sklearn"),
+    ("from main import initialize, parse_args\n"
+     "initialize(parse_args(['--model', 'npcl', '--dataset', 'seq-cifar10', '--buffer_size', '9']))"
+     "\nfrom torchvision import transforms", "torch._dynamo,sklearn")])
 def test_what_is_not_needed_is_not_imported(code, absent):
     out = run(f"{code}\nimport sys\n"
               f"print([name for name in '{absent}'.split(',') if name in sys.modules])")
@@ -46,3 +49,23 @@ def test_other_import_errors_are_not_swallowed(tmp_path):
               "try:\n    import torchvision\n"
               "except RuntimeError as error:\n    print(error)")
     assert out == "something else"
+
+
+def test_the_compiler_answers_when_it_is_asked():
+    out = run("import utils.torchvision_compat, sys\n"
+              "from torchvision.ops.roi_align import is_compile_supported as supported\n"
+              "print('torch._dynamo.utils' in sys.modules)\n"
+              "from torch._dynamo import utils\n"
+              "print(supported('cpu') == utils.is_compile_supported('cpu'))")
+    assert out.split() == ["False", "True"]
+
+
+def test_a_torchvision_that_needs_more_of_the_compiler_gets_it(tmp_path):
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "__init__.py").write_text("import torchvision.ops")
+    (tmp_path / "torchvision" / "ops.py").write_text("from torch._dynamo.utils import counters")
+    out = run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+              "import utils.torchvision_compat, torchvision\n"
+              "from torch._dynamo import utils\n"
+              "print(torchvision.ops.counters is utils.counters)")
+    assert out == "True"
