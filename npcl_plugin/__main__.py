@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from npcl_plugin.doctor import examine
+from npcl_plugin.import_hooks import harness_file
 from npcl_plugin.upstream import LinkError, find_checkout, launch, link, unlink
 
 
@@ -40,6 +41,7 @@ def _doctor(words: list[str]) -> int:
     """Print the findings; 1 if something is missing."""
     data = _taken(words, "--base_path")
     checkout = find_checkout(_only_word(words))
+    harness_file("engine.streams").make_patient()  # `doctor PATH | head`
     missing = 0
     for finding in examine(checkout, Path(data) if data else checkout / "data"):
         print(finding, flush=True)

@@ -116,7 +116,7 @@ def _kernels() -> Finding:
     try:
         library()
     except NoKernels as error:
-        return Finding("note", f"functions in C: {error}; without them steps take a quarter longer")
+        return Finding("note", f"functions in C: {error}; without them steps take a third longer")
     return Finding("ok", "functions in C: compiled for this processor")
 
 
