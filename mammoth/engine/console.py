@@ -2,6 +2,7 @@
 import shlex
 import shutil
 import sys
+import threading
 from argparse import Namespace
 from pathlib import Path
 from types import TracebackType
@@ -10,6 +11,10 @@ from typing import Any
 from tqdm import tqdm
 
 from utils.loggers import SETTING_LABELS
+
+# tqdm's own lock is one for a process and its forks: a run that is killed while it has it would
+# stop the others for ever.
+tqdm.set_lock(threading.RLock())
 
 
 class RunBar:

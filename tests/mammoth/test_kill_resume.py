@@ -14,6 +14,7 @@ import time
 import pytest
 import torch
 from runs import command, environment, result_of, run_main
+from tqdm import tqdm
 
 import utils.training  # noqa: F401  (before the first fork)
 from engine.plugins import load_plugins
@@ -124,6 +125,16 @@ def test_killed_runs_of_every_method_end_as_if_undisturbed(model, tmp_path):
 
 def test_the_slow_suite_kills_a_hundred_runs():
     assert KILLS * len(methods()) >= 100
+
+
+def test_a_fork_that_is_killed_leaves_the_bars_to_the_others():
+    process = os.fork()
+    if not process:
+        tqdm.get_lock().acquire()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(process, 0)
+    assert tqdm.get_lock().acquire(timeout=1)
+    tqdm.get_lock().release()
 
 
 def test_sigterm_saves_mid_epoch_and_resume_is_exact(tmp_path):
