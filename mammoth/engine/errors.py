@@ -53,7 +53,8 @@ def _out_of_memory(error: BaseException) -> bool:
     """Python's, the CPU allocator's or a GPU's way to say so."""
     said = str(error).lower()
     return isinstance(error, MemoryError) or isinstance(error, RuntimeError) and (
-        "out of memory" in said or "can't allocate memory" in said)
+        "out of memory" in said or "can't allocate memory" in said
+        or "storage size calculation overflowed" in said)
 
 
 def _keep_traceback(error: BaseException) -> str:

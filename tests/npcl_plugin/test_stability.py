@@ -34,13 +34,14 @@ def test_an_extension_stays_finite_where_the_marginal_once_diverged(tmp_path, re
 
 
 def stays_finite(tmp_path, real_data, dataset, model, steps, *more):
-    # Debug mode keeps an epoch, the memory's pass and the evaluation at six batches each;
-    # the number of training steps is that of --n_iters all the same.
+    if dataset in COLOUR:
+        more += ("--image_size", 8)
     run = experiment(tmp_path, "--model", model, "--dataset", dataset, "--buffer_size", 200,
                      "--stop_after", 2, "--fitting_mode", "iters", "--n_iters", steps,
-                     "--debug_mode", 1, "--disable_log", 1, *more, base_path=real_data)
+                     "--memory_batches", 6, "--disable_log", 1, *more, base_path=real_data)
     run.run()
     assert run.model.steps == 2 * steps
     state = run.model.net.state_dict()
     assert all(torch.isfinite(value).all() for value in state.values())
-    assert run.model.net.memory.recorded.sum() == min(2, run.model.net.plan.n_tasks)
+    if model == "npcl":  # nobody reads what the other would record
+        assert run.model.net.memory.recorded.sum() == 2

@@ -31,6 +31,7 @@ def ended(monkeypatch, capsys, tmp_path, *words):
     (KeyboardInterrupt(), 130, "error: Interrupted at once"),
     (MemoryError(), 1, "does not fit into this machine's memory"),
     (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), 1, "does not fit"),
+    (RuntimeError("Storage size calculation overflowed with sizes=[9, 9]"), 1, "does not fit"),
     (ZeroDivisionError("division by zero"), 1, "nobody foresaw (ZeroDivisionError: division"),
     (OSError(errno.ENOSPC, "No space left on device", "x.json"), 1, "No space left on device: x"),
 ])

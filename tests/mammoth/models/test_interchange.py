@@ -6,6 +6,7 @@ named by MAMMOTH_UPSTREAM; nothing of it is kept.
 import os
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,8 @@ def test_the_files_that_the_docs_name_run_unmodified(tmp_path):
         pytest.skip("MAMMOTH_UPSTREAM does not name an upstream Mammoth checkout")
     names = re.findall(r"`(\w+)\.py`", re.search(r"^Run: (.*?)\n\n", PAGE.read_text(),
                                                  re.DOTALL | re.MULTILINE)[1])
+    if not find_spec("xitorch"):  # as the page says
+        names = [name for name in names if not name.endswith("_casper")]
     assert len(names) > 25
     said = table(Path(checkout), tmp_path, *names)
     assert f"{len(names)} of {len(names)} run." in said, said
