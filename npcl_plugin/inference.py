@@ -73,9 +73,11 @@ def prepare(net: NPNetwork, context: Context | None, draws: Draws, seed: int) ->
 
 
 def probabilities(net: NPNetwork, ready: Prepared, mode: HeadInference,
-                  images: torch.Tensor) -> torch.Tensor:
-    """The answer (B, C) alone, by the shortest way; the network is in evaluation mode."""
-    x = net.features(images)  # (B, F)
+                  x: torch.Tensor) -> torch.Tensor:
+    """The answer (B, C) alone to images with features (B, F), by the shortest way.
+
+    The network is in evaluation mode.
+    """
     r = ready.represent(x)
     probs = additive_answer(*net.additive_logits(x, r, ready.z), mode) \
         if net.decoder.additive else None
@@ -218,7 +220,7 @@ class Predictor:
     def probabilities(self, images: torch.Tensor) -> torch.Tensor:
         """The answer (B, C) alone, as `__call__` has it, by the shortest way."""
         with self._evaluating():
-            return probabilities(self.net, self.prepared(), self.mode, images)
+            return probabilities(self.net, self.prepared(), self.mode, self.net.features(images))
 
     @torch.no_grad()
     def __call__(self, images: torch.Tensor, draws: Draws | None = None,

@@ -57,7 +57,7 @@ class Recall:
             return None
         if self._ready is None:
             self._ready = prepare(self.net, self.context, self.draws, self.seed)
-        probs = probabilities(self.net, self._ready, self.mode, images)
+        probs = probabilities(self.net, self._ready, self.mode, self.net.features(images))
         logits = probs.clamp_min(torch.finfo(probs.dtype).tiny).log() / RECALL_TEMPERATURE
         known = torch.zeros(logits.shape[1], dtype=torch.bool, device=logits.device)
         known[self.context.labels] = True

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from npcl_plugin.answers import answer as combine
 from npcl_plugin.contract import keeps_only_buffer
+from npcl_plugin.inference import probabilities
 from npcl_plugin.plan import Draws
 from npcl_plugin.uncertainty.predictions import batch_size, is_np
 
@@ -120,17 +120,15 @@ def by_draws(model: Any, targets: Targets, n_seen: int) -> dict[str, Any]:
 
 
 def _timed(model: Any, targets: Targets, draws: Draws) -> tuple[torch.Tensor, float]:
-    """Probabilities (n, C) as `model.predict` gives them, and the time from images to them."""
-    net, size = model.net, batch_size(model, draws)
+    """Probabilities (n, C) as the model's own answers, and the time from images to them."""
 
-    def probabilities() -> torch.Tensor:
+    def answers() -> torch.Tensor:
         model.predictor.forget()
         ready = model.predictor.prepared(draws)
-        return torch.cat([
-            combine(net.decode(x, ready.represent(x), ready.z),
-                    model.predictor.mode).probs for x in targets.features.split(size)])
+        return torch.cat([probabilities(model.net, ready, model.predictor.mode, x)
+                          for x in targets.features.split(batch_size(model, draws))])
 
-    probs, seconds = cpu_seconds(probabilities)
+    probs, seconds = cpu_seconds(answers)
     return probs, seconds + targets.seconds
 
 
