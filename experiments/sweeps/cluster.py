@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.paths import ROOT
-from experiments.sweeps.execution import Active, Outcome, RunPolicy, progress_file, start
+from experiments.sweeps.execution import Active, Outcome, RunPolicy, progress_file, start, wait
 from experiments.sweeps.specification import Folders, RunSpec
 
 _POLL = 0.3
@@ -78,7 +78,7 @@ class Job:
                 return outcome
             if self.stop_file.exists() and not active.stopping:
                 active.stop()
-            time.sleep(_POLL)
+            wait([active], _POLL)
 
     def pause(self) -> None:
         """Let the run save itself and end, because the job must (preemption, time limit)."""
@@ -86,7 +86,7 @@ class Job:
             if not self.active.stopping:
                 self.active.stop()
             while self.active.poll() is None:
-                time.sleep(_POLL)
+                wait([self.active], _POLL)
 
 
 def importable() -> dict[str, str]:

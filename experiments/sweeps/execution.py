@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from engine.errors import RunError, UsageError
 from experiments.run import Run, is_number
 from experiments.sweeps.claims import Claim
 from experiments.sweeps.specification import RunSpec, finished
-from experiments.sweeps.warm import WarmRun
+from experiments.sweeps.warm import WarmRun, wait_for
 
 State = Literal["finished", "failed", "stopped", "busy"]
 _NOTE = 10_000  # bytes of a progress note
@@ -221,3 +222,8 @@ def read_tail(path: Path, size: int = 4096) -> list[str]:
     except OSError:
         return []
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def wait(active: Iterable[Active], seconds: float) -> None:
+    """Until one of the runs has ended, but not longer."""
+    wait_for([run.child for run in active], seconds)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from experiments.sweeps.display import Display
-from experiments.sweeps.execution import Active, Outcome, RunPolicy, start
+from experiments.sweeps.execution import Active, Outcome, RunPolicy, start, wait
 from experiments.sweeps.specification import RunSpec
 from experiments.sweeps.warm import prepare
 
@@ -66,11 +66,11 @@ class LocalLauncher:
                 if busy and not queue and time.time() - looked > _LOOK_AGAIN:
                     queue, busy, looked = busy, [], time.time()
                     continue
-                self._reap(active, ended)
                 if stop.number:
                     self._stop(active, stop.hard, display)
                 display.update(active, len(busy))
-                time.sleep(_POLL)
+                wait(active, _POLL)
+                self._reap(active, ended)
         display.close()
         return stop.number
 

@@ -11,7 +11,8 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from multiprocessing import forkserver, reduction
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,12 @@ class WarmRun:
         """Send a signal to the run, if it is still there."""
         if self.poll() is None:
             os.kill(self.pid, number)
+
+
+def wait_for(runs: Iterable[WarmRun], seconds: float) -> None:
+    """Until one of the runs has ended, but not longer."""
+    if select.select([run._end for run in runs], [], [], seconds)[0]:
+        time.sleep(0.001)  # its exit code follows
 
 
 class _Descriptor:

@@ -114,3 +114,17 @@ def test_a_run_outlives_the_forking_process(tmp_path, start):
     assert finish(run) == -signal.SIGKILL, "its own exit code is lost with its parent"
     assert list(tmp_path.glob("orphan/results/runs/*/*/*/result.json")), "but it went on to its end"
     assert finish(start(words(tmp_path / "next", "er"), "next")) == 0
+
+
+def test_whoever_waits_wakes_when_the_first_run_ends(tmp_path, start):
+    long = start(words(tmp_path / "long", "er", epochs=1000), "long")
+    short = start(words(tmp_path / "short", "er"), "short")
+    began = time.time()
+    warm.wait_for([long], 0.2)
+    assert 0.2 <= time.time() - began < 5 and long.poll() is None
+    warm.wait_for([long, short], 100)
+    assert finish(short, 1) == 0 and long.poll() is None and time.time() - began < 60
+    long.send_signal(signal.SIGKILL)
+    warm.wait_for([long], 100)
+    assert finish(long, 1) == -signal.SIGKILL
+    warm.wait_for([], 0.1)  # nobody: only the time passes
