@@ -22,7 +22,7 @@ MODELS = {name: f"npcl_plugin.models.{name}"
 BACKBONES = {name: "npcl_plugin.backbones"
              for name in ("npcl-resnet18", "npcl-reduced-resnet18", "npcl-mnistmlp")}
 # What a run with --uncertainty imports late and long; whoever starts many runs does it once.
-IMPORTS = ("npcl_plugin.uncertainty.recorder", "scipy.stats")
+IMPORTS = ("npcl_plugin.uncertainty.recorder", "scipy.special")
 
 if sys.argv[:1] != ["-m"]:  # `python -m npcl_plugin` offers them to the checkout that it is given
     offer(MODELS, BACKBONES)

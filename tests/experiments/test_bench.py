@@ -1,5 +1,6 @@
 """The measurements of the harness itself."""
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,5 +34,5 @@ def test_demo_stays_within_its_budget():
                           capture_output=True, text=True,
                           env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
-    used = float(done.stdout.rsplit("(", 1)[1].split()[0])
-    assert "15 runs" in done.stdout and used < 1.5, "the budget is 1; machines are noisy"
+    used = list(map(float, re.findall(r"15 runs .* ([\d.]+) of ", done.stdout)))
+    assert len(used) == 2 and max(used) < 1.5, "the budget is 1; machines are noisy"

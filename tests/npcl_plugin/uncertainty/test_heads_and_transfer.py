@@ -3,8 +3,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from npcl_plugin.uncertainty import heads, transfer
 from npcl_plugin.uncertainty.measures import MEASURES
@@ -62,6 +63,18 @@ def test_correlations_by_hand_and_undefined():
     for first, second in (([1, 2], [1, 2]), ([1, 1, 1], [1, 2, 3]), ([1, 2, np.nan], [1, 2, 3])):
         found = transfer.correlations(np.array(first, float), np.array(second, float))
         assert all(math.isnan(value) for value in found.values())
+
+
+@given(st.integers(0, 1000), st.integers(3, 12), st.integers(2, 9))
+def test_correlations_are_those_of_scipy(seed, n, levels):
+    rng = np.random.default_rng(seed)
+    first, second = rng.integers(0, levels, n).astype(float), rng.integers(0, levels, n) / 7.0
+    assume(np.ptp(first) and np.ptp(second))
+    found = transfer.correlations(first, second)
+    for name, expected in (("pearson", stats.pearsonr(first, second)),
+                           ("spearman", stats.spearmanr(first, second))):
+        assert found[name] == pytest.approx(expected.statistic, abs=1e-12)
+        assert found[f"{name}_p"] == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-7)
 
 
 def test_accuracies_of_the_true_and_of_other_heads():
