@@ -48,8 +48,9 @@ def average_pooled(images: torch.Tensor, factor: int) -> torch.Tensor:
         (N, H / factor, W / factor, C) uint8
     """
     count, height, width, channels = images.shape
-    blocks = images.reshape(count, height // factor, factor, width // factor, factor, channels)
-    total = blocks.sum((2, 4), dtype=torch.int32)
+    rows = images.reshape(count, height // factor, factor, width * channels)
+    total = rows.sum(2, dtype=torch.int32).view(count, height // factor, width // factor, factor,
+                                                channels).sum(3, dtype=torch.int32)
     return total.add_(factor**2 // 2).div_(factor**2, rounding_mode="floor").to(torch.uint8)
 
 
