@@ -8,12 +8,11 @@ import contextlib
 import importlib
 import multiprocessing
 import os
-import select
 import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from multiprocessing import forkserver, reduction
+from multiprocessing import connection, forkserver, reduction
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,7 @@ class WarmRun:
         """
         code = self._process.exitcode
         if code == _FORKER_DIED:
-            return -signal.SIGKILL if select.select([self._end], [], [], 0)[0] else None
+            return -signal.SIGKILL if connection.wait([self._end], 0) else None
         return code
 
     def __del__(self) -> None:
@@ -90,7 +89,7 @@ class WarmRun:
 
 def wait_for(runs: Iterable[WarmRun], seconds: float) -> None:
     """Until one of the runs has ended, but not longer."""
-    if select.select([run._end for run in runs], [], [], seconds)[0]:
+    if connection.wait([run._end for run in runs], seconds):
         time.sleep(0.001)  # its exit code follows
 
 
