@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.paths import ROOT
-from experiments.sweeps.execution import Active, Outcome, RunPolicy, progress_file, start, wait
+from experiments.sweeps.execution import Active, Outcome, RunPolicy, progress_file, start
 from experiments.sweeps.specification import Folders, RunSpec
+from experiments.sweeps.warm import wait_for
 
 _POLL = 0.3
 _LOOK_AGAIN = 2.0
@@ -78,7 +79,7 @@ class Job:
                 return outcome
             if self.stop_file.exists() and not active.stopping:
                 active.stop()
-            wait([active], _POLL)
+            wait_for([active.child], _POLL)
 
     def pause(self) -> None:
         """Let the run save itself and end, because the job must (preemption, time limit)."""
@@ -86,7 +87,7 @@ class Job:
             if not self.active.stopping:
                 self.active.stop()
             while self.active.poll() is None:
-                wait([self.active], _POLL)
+                wait_for([self.active.child], _POLL)
 
 
 def importable() -> dict[str, str]:

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from engine.errors import RunError, UsageError
 from experiments.run import Run, is_number
 from experiments.sweeps.claims import Claim
 from experiments.sweeps.specification import RunSpec, finished
-from experiments.sweeps.warm import WarmRun, wait_for
+from experiments.sweeps.warm import WarmRun
 
 State = Literal["finished", "failed", "stopped", "busy"]
 _NOTE = 10_000  # bytes of a progress note
@@ -222,8 +221,3 @@ def read_tail(path: Path, size: int = 4096) -> list[str]:
     except OSError:
         return []
     return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def wait(active: Iterable[Active], seconds: float) -> None:
-    """Until one of the runs has ended, but not longer."""
-    wait_for([run.child for run in active], seconds)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from experiments.sweeps.display import Display
-from experiments.sweeps.execution import Active, Outcome, RunPolicy, start, wait
+from experiments.sweeps.execution import Active, Outcome, RunPolicy, start
 from experiments.sweeps.specification import RunSpec
-from experiments.sweeps.warm import prepare
+from experiments.sweeps.warm import prepare, wait_for
 
 _POLL = 0.05
 _LOOK_AGAIN = 2.0  # seconds between looks at runs that another process does
@@ -69,7 +69,7 @@ class LocalLauncher:
                 if stop.number:
                     self._stop(active, stop.hard, display)
                 display.update(active, len(busy))
-                wait(active, _POLL)
+                wait_for([run.child for run in active], _POLL)
                 self._reap(active, ended)
         display.close()
         return stop.number

@@ -26,7 +26,7 @@ _SOURCES = ("attention.c", "block.c", "decoder.c", "gradients.c", "linear.c", "n
 _FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fno-strict-aliasing", "-fexceptions", "-shared",
           "-fPIC")
 _TORCH = "2.13"  # the oldest one that has all that `tensors.h` declares
-_TOLD: list[ctypes.CDLL] = []  # whose operators torch knows; it takes them once
+_REGISTERED: list[ctypes.CDLL] = []  # torch takes operators once
 
 
 class NoKernels(Exception):
@@ -41,9 +41,9 @@ def library() -> ctypes.CDLL:
         NoKernels: they cannot be had here.
     """
     found = _loaded()
-    if not _TOLD and found.register_operators():
+    if not _REGISTERED and found.register_operators():
         raise NoKernels("torch refuses them")
-    _TOLD.append(found)
+    _REGISTERED.append(found)
     return found
 
 

@@ -202,10 +202,8 @@ void decoder_loss_operator(Value *values, uint64_t n_arguments, uint64_t n_resul
     int64_t n_cells = take_number(&call);
     const int64_t *sizes = sizes_of(draws);
     int64_t n = sizes_of(targets)[0], n_classes = sizes_of(weight)[0];
-    for (int64_t b = 0; b < n; b++) {
-        require_place(cell[b], n_cells, "cell");
-        require_place(labels[b], n_classes, "label");
-    }
+    require_places(cell, n, n_cells, "cell");
+    require_places(labels, n, n_classes, "label");
     float *loss = make(&call, 0, NULL), *of_targets = make_like(&call, targets);
     float *of_draws = make_like(&call, draws), *of_weight = make_like(&call, weight);
     decoder_loss(floats_of(targets), floats_of(draws), cell, floats_of(weight),

@@ -11,8 +11,7 @@ static double squares(const float *numbers, int64_t count) {
     int64_t i = 0;
     for (; i + ABREAST * LANES <= count; i += ABREAST * LANES)
         for (int k = 0; k < ABREAST; k++) {
-            vector part;
-            memcpy(&part, numbers + i + k * LANES, sizeof part);
+            vector part = load(numbers + i + k * LANES);
             sums[k] += part * part;
         }
     double total = 0;

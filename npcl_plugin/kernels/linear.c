@@ -75,8 +75,7 @@ static Taken take_layers(Call *call) {
     taken.n_groups = taken.tasks ? sizes[0] : 1;
     taken.width = taken.tasks ? sizes[1] : count_of(taken.rows) / n_in;
     taken.n_tasks = taken.tasks ? weights[0] : 1;
-    for (int64_t g = 0; taken.tasks && g < taken.n_groups; g++)
-        require_place(taken.tasks[g], taken.n_tasks, "task");
+    require_places(taken.tasks, taken.n_groups, taken.n_tasks, "task");
     taken.layers = (Layers){floats_of(taken.weight), NULL, n_in, weights[taken.tasks ? 2 : 0],
                             !taken.tasks};
     return taken;

@@ -22,8 +22,7 @@ static Taken take_rows(Call *call) {
     taken.size = sizes[dimensions_of(taken.tensor) - 1];
     taken.n = count_of(taken.tensor) / taken.size;
     taken.width = taken.tasks ? sizes[1] : taken.n;
-    for (int64_t g = 0; taken.tasks && g < sizes[0]; g++)
-        require_place(taken.tasks[g], sizes_of(taken.scales)[0], "task");
+    require_places(taken.tasks, sizes[0], sizes_of(taken.scales)[0], "task");
     return taken;
 }
 

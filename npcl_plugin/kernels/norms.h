@@ -8,12 +8,6 @@
 
 #define EPSILON 1e-5f
 
-static inline vector load(const float *numbers) {
-    vector found;
-    memcpy(&found, numbers, sizeof found);
-    return found;
-}
-
 static inline float mean_of(const float *numbers, int64_t size) {
     vector total = {0};
     int64_t j = 0;

@@ -73,8 +73,7 @@ static inline void products_of_rows(Matrix a, int64_t count, int64_t size, Matri
         int64_t s = 0;
         for (; s + LANES <= size; s += LANES)
             for (int t = 0; t < TALL; t++)
-                sums[t] += (vector)*(const loose *)(rows[t] + s)
-                           * (vector)*(const loose *)(column + s);
+                sums[t] += load(rows[t] + s) * load(column + s);
         for (int t = 0; t < TALL && t < count; t++) {
             float total = add ? to[t * to_row + j] : 0;
             for (int64_t rest = s; rest < size; rest++)
@@ -99,7 +98,7 @@ tile(Matrix a, int64_t count, int64_t size, const float *panel, int64_t panel_ro
     for (int64_t s = 0; s < size; s++) {
         vector parts[WIDE];
         for (int k = 0; k < wide; k++)
-            parts[k] = (vector)*(const loose *)(panel + s * panel_row + k * LANES);
+            parts[k] = load(panel + s * panel_row + k * LANES);
         for (int t = 0; t < TALL; t++)
             for (int k = 0; k < wide; k++)
                 sums[t][k] += rows[t][s * a.column] * parts[k];
@@ -108,7 +107,7 @@ tile(Matrix a, int64_t count, int64_t size, const float *panel, int64_t panel_ro
         for (int k = 0; k < wide; k++) {
             float *place = to + t * to_row + k * LANES;
             if ((k + 1) * LANES <= n)
-                *(loose *)place = (loose)(add ? (vector)*(loose *)place + sums[t][k] : sums[t][k]);
+                *(loose *)place = (loose)(add ? load(place) + sums[t][k] : sums[t][k]);
             else
                 for (int64_t j = k * LANES; j < n; j++)
                     place[j - k * LANES] = add ? place[j - k * LANES] + sums[t][k][j - k * LANES]

@@ -65,6 +65,13 @@ static inline void require_place(int64_t number, int64_t limit, const char *name
     }
 }
 
+/* Those of an array, which may be missing. */
+static inline void require_places(const int64_t *numbers, int64_t count, int64_t limit,
+                                  const char *name) {
+    for (int64_t i = 0; numbers && i < count; i++)
+        require_place(numbers[i], limit, name);
+}
+
 static inline Call called(Value *values) {
     return (Call){.values = values};
 }

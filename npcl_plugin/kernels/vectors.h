@@ -19,6 +19,10 @@ typedef int32_t integers __attribute__((vector_size(4 * LANES), aligned(4 * LANE
 /* Vectors that may begin at any number. */
 typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
 
+static inline vector load(const float *numbers) {
+    return (vector)*(const loose *)numbers;
+}
+
 /* As memcpy, but there are few numbers and it is called often. */
 static inline void copy(float *to, const float *from, int64_t count) {
     int64_t i = 0;
