@@ -33,7 +33,7 @@ from experiments.sweeps.specification import Folders, RunSpec
 
 SHORT = {"dataset": "seq-digits", "model": ["er", "sgd"], "buffer_size?": 50, "n_epochs": 1,
          "seed": 0}
-LONG = {"dataset": "perm-digits", "model": "er", "buffer_size": 50, "n_epochs": 5, "seed": 0}
+LONG = {"dataset": "perm-digits", "model": "er", "buffer_size": 50, "n_epochs": 40, "seed": 0}
 
 
 def without(package, folder):
