@@ -86,9 +86,9 @@ def step_ratios(dataset: str, options: Namespace, repeats: int, models: list[str
     return {name: ratio(seconds, name) for name in models}
 
 
-def evaluation_ratio(dataset: str, options: Namespace, repeats: int, *, buffer: int = 200,
-                     tasks: int = 5, before: Before = "nothing") -> float:
-    """Evaluation of `--images` images by NPCL, context included, ÷ by ER.
+def evaluation_ratio(dataset: str, options: Namespace, repeats: int, model: str = "npcl", *,
+                     buffer: int = 200, tasks: int = 5, before: Before = "nothing") -> float:
+    """Evaluation of `--images` images by a model, context included, ÷ by ER.
 
     Args:
         before: what has asked for the context's features, if anything: the pass at the end of the
@@ -96,20 +96,35 @@ def evaluation_ratio(dataset: str, options: Namespace, repeats: int, *, buffer: 
     """
     import torch
 
-    methods, (images, _, _) = family(dataset, options, ["npcl"], buffer=buffer, tasks=tasks)
-    er, npcl = methods["er"].eval(), methods["npcl"].eval()
+    from npcl_plugin.folding import FoldedFeatures
+
+    methods, (images, _, _) = family(dataset, options, [model], buffer=buffer, tasks=tasks)
+    er, asked = methods["er"].eval(), methods[model].eval()
     with torch.no_grad():
         if before != "nothing":
-            npcl.predictor.context()
+            asked.predictor.context()
         if before == "a checkpoint":
-            npcl.predictor.load_state_dict(npcl.predictor.state_dict())
+            asked.predictor.load_state_dict(asked.predictor.state_dict())
+            asked.predictor.net.folded = FoldedFeatures()
         start = time.process_time()
-        npcl.predictor.prepared()
-        context = time.process_time() - start
-        seconds = alternate({"er": lambda: er(images), "npcl": lambda: npcl(images)}, repeats)
+        asked(images)
+        first = time.process_time() - start
+        seconds = alternate({"er": lambda: er(images), model: lambda: asked(images)}, repeats)
     batches: float = options.images / len(images)
-    return statistics.median((context + batches * b) / (batches * a)
-                             for a, b in zip(seconds["er"], seconds["npcl"], strict=True))
+    return statistics.median((first + (batches - 1) * b) / (batches * a)
+                             for a, b in zip(seconds["er"], seconds[model], strict=True))
+
+
+def folding_ratio(options: Namespace, repeats: int) -> float:
+    """Features of an evaluation ÷ those that the backbone computes layer by layer."""
+    import torch
+
+    method, (images, _, _) = filled("npcl", RESNET, options, 200, 5)
+    net = method.net.eval()
+    with torch.no_grad():
+        seconds = alternate({"er": lambda: net.backbone(images, returnt="features"),
+                             "folded": lambda: net.features(images)}, repeats)
+    return ratio(seconds, "folded")
 
 
 def end_of_task_share(model: str, options: Namespace, repeats: int) -> float:
@@ -158,12 +173,14 @@ def measured(options: Namespace) -> Iterator[Row]:
                   step_ratios(MLP, options, many, ["npcl"], *RECORDED, tasks=tasks)["npcl"])
     yield Row("training step, ResNet-18, N = 50, npcl",
               step_ratios(RESNET, options, few, ["npcl"], *RECORDED)["npcl"], 1.1)
-    # Without a pass at the end of a task (anp, np, npcl_plus) nothing comes before.
     for buffer, budget in ((200, 1.1), (2000, 1.2)):
         for before in get_args(Before):
-            yield Row(f"evaluation, ResNet-18, buffer {buffer}, after {before}",
-                      evaluation_ratio(RESNET, options, few, buffer=buffer, before=before),
+            # Without a pass at the end of a task (anp, np, npcl_plus) nothing comes before.
+            model = "npcl_plus" if before == "nothing" else "npcl"
+            yield Row(f"evaluation, ResNet-18, {buffer}, {model} after {before}",
+                      evaluation_ratio(RESNET, options, few, model, buffer=buffer, before=before),
                       budget)
+    yield Row("features, ResNet-18, folded ÷ layer by layer", folding_ratio(options, few))
     if options.run:
         yield Row("a whole run, MLP, npcl", run_ratio(options), 3.5)
 

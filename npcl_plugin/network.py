@@ -10,6 +10,7 @@ from torch import nn
 
 from npcl_plugin.contract import MammothBackbone
 from npcl_plugin.distribution_memory import DistributionMemory, GlobalHistory
+from npcl_plugin.folding import FoldedFeatures
 from npcl_plugin.gaussians import Gaussian
 from npcl_plugin.latents import Encoding, LatentEncoder
 from npcl_plugin.layers.decoder import DeepDecoder, LinearDecoder
@@ -65,6 +66,7 @@ class NPNetwork(MammothBackbone):
     def __init__(self, backbone: nn.Module) -> None:
         super().__init__()
         self.backbone: Any = backbone
+        self.folded = FoldedFeatures()
         self.n_features = feature_size(backbone)
         self.process_parameters: list[nn.Parameter] = []
         self.slow: SlowWeights | None = None
@@ -128,8 +130,7 @@ class NPNetwork(MammothBackbone):
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """Images -> (B, F)."""
-        found: torch.Tensor = self.backbone(x, returnt="features")
-        return found
+        return self.folded(self.backbone, x)
 
     def encode(self, x: torch.Tensor, labels: torch.Tensor, tasks: torch.Tensor,
                blocks: Blocks | None = None) -> Encoding:
