@@ -7,6 +7,7 @@ can write over a result that nobody else reads.
 import operator
 import sys
 from collections import Counter
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -71,9 +72,8 @@ class FoldedFeatures:
                 raise ValueError("its features are not the backbone's")
         except Exception as error:  # a network of somebody else may do anything
             self._network = None
-            said = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
-            print(f"Evaluation goes on without folded normalisations, which are faster: {said}.",
-                  file=sys.stderr)
+            _complain(type(backbone).__name__,
+                      str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__)
 
     def _features(self, x: torch.Tensor) -> torch.Tensor:
         assert self._network is not None
@@ -89,6 +89,13 @@ class FoldedFeatures:
             self._tensors, self._state = tensors, state
         found: torch.Tensor = self._network(x)
         return found
+
+
+@cache
+def _complain(network: str, reason: str) -> None:
+    """Once, as there may be many copies of a network."""
+    print(f"{network} is evaluated without folded norms, which are faster: {reason}.",
+          file=sys.stderr)
 
 
 def plain_features(backbone: nn.Module, x: torch.Tensor) -> torch.Tensor:
