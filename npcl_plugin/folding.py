@@ -136,19 +136,19 @@ def traced(backbone: nn.Module) -> tuple[fx.GraphModule, list[Pair]]:
     network = fx.GraphModule(root, _Tracer().trace(root))
     graph, layers = network.graph, dict(root.named_modules())
     calls = Counter(node.target for node in graph.nodes)
-    pairs = []
+    pairs: dict[fx.Node, Pair] = {}
     for node in list(graph.nodes):
         norm, before = layer_of(node, layers), next(iter(node.all_input_nodes), None)
         convolution = layer_of(before, layers)
         if before is not None and type(convolution) is nn.Conv2d and len(before.users) == 1 \
                 and calls[before.target] == 1 and type(norm) is nn.BatchNorm2d \
-                and norm.track_running_stats:
-            pairs.append(Pair(str(before.target), convolution, norm))
+                and norm.track_running_stats and before not in pairs:  # one norm each
+            pairs[before] = Pair(str(before.target), convolution, norm)
             node.replace_all_uses_with(before)
             graph.erase_node(node)
     write_in_place(graph, layers)
     network.recompile()
-    return network, pairs
+    return network, list(pairs.values())
 
 
 def layer_of(node: fx.Node | None, layers: dict[str, nn.Module]) -> nn.Module | None:
