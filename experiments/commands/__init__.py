@@ -1,5 +1,7 @@
 """The command lines: each module has a `main(argv)` that returns the exit code."""
 import argparse
+import atexit
+import gc
 import re
 import sys
 from collections.abc import Callable
@@ -27,6 +29,7 @@ def command_parser(page: str, allow_abbrev: bool = True) -> argparse.ArgumentPar
 def told(main: Callable[[], int]) -> int:
     """Call `main`; whatever goes wrong becomes one sentence on stderr and an exit code."""
     make_patient()
+    atexit.register(gc.freeze)  # a process that ends need not look for garbage
     try:
         load_contributions()
         return main()

@@ -19,6 +19,7 @@ from typing import Any
 
 from engine.errors import UsageError
 from engine.files import atomic_write, ensure_writable
+from engine.heap import importing
 from experiments.commands import command_parser, told
 from experiments.commands.report import write_page
 from experiments.identity import protocol, variant
@@ -190,7 +191,8 @@ def run_and_show(options: Namespace, rest: Sequence[str]) -> int:
     """Run, then print the table; exit code 1 if a run failed."""
     refuse_impossible(options, rest)
     launcher = LocalLauncher(jobs_of(options), policy_of(options))
-    specs = plan(options, rest)
+    with importing():  # torch, to know what the methods take
+        specs = plan(options, rest)
     prefix = options.out or default_prefix(options, rest)
     ensure_writable(prefix.parent, "--out or --results_path")
     outcomes, signal_number = run_all(specs, launcher)

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engine.errors import UsageError
+from engine.heap import importing
 from experiments.commands import command_parser, told
 from experiments.sweeps.display import Display
 from experiments.sweeps.estimate import expected_time
@@ -95,7 +96,8 @@ def sweep(options: Namespace, rest: Sequence[str]) -> int:
         raise UsageError(f"Expected --limit to be at least 0, but got {options.limit}.")
     jobs = runs_at_a_time(options)
     launcher = None if options.dry_run else make_launcher(options, jobs)
-    specs = read_plan(options, rest)
+    with importing():  # torch, to know what the methods take
+        specs = read_plan(options, rest)
     outcomes: dict[str, Outcome] = {}
     for spec in specs:
         known = look_up(spec) if options.dry_run else done_before(spec, policy_of(options))
