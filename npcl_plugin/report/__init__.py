@@ -100,4 +100,4 @@ def register() -> None:
 
 def _relative_cost(backbone: str) -> float:
     """Beside ER: a few small layers, which an MLP feels most."""
-    return {"identity": 4.0, "mlp": 4.0, "mnistmlp": 4.0, "smallconv": 1.7}.get(backbone, 1.15)
+    return {"identity": 4.0, "mlp": 4.0, "mnistmlp": 2.5, "smallconv": 1.7}.get(backbone, 1.1)
