@@ -7,13 +7,14 @@ import torch
 
 from npcl_plugin.contract import evaluation_mode
 from npcl_plugin.network import NPNetwork
+from npcl_plugin.versions import Versions
 
 
 class _Kept(NamedTuple):
-    """Features (m, F) of rows (m,), and what weights and images were then."""
+    """Features (m, F) of rows (m,) when so many samples had been seen."""
 
     rows: torch.Tensor
-    state: tuple[Any, ...]
+    n_seen: int
     x: torch.Tensor
 
 
@@ -28,17 +29,19 @@ class ContextFeatures:
         normalise: raw images of the buffer -> what the backbone is evaluated on.
     """
 
-    batch_size = 64  # larger ones leave the caches: ResNet-18 takes half as long again at 256
+    batch_size = 64  # larger ones leave the caches
 
     def __init__(self, net: NPNetwork,
                  normalise: Callable[[torch.Tensor], torch.Tensor]) -> None:
         self.net, self.normalise = net, normalise
         self._kept: _Kept | None = None
+        self._versions = Versions()  # of weights and images
         self._loaded: dict[str, Any] = {}
 
     def forget(self) -> None:
         """Drop what is kept."""
         self._kept, self._loaded = None, {}
+        self._versions.forget()
 
     def state_dict(self, buffer: Any) -> dict[str, Any]:
         """The features, if they are still those of the buffer, and a digest of what they are of."""
@@ -46,8 +49,8 @@ class ContextFeatures:
             return self._loaded
         if buffer.is_empty():
             return {}
-        rows, state, x = self._kept
-        if state != self._state(buffer, rows):
+        rows, _, x = self._kept
+        if not self._knows(buffer, rows):
             return {}
         return {"x": x, "digest": self._digest(buffer, rows, x)}
 
@@ -57,10 +60,10 @@ class ContextFeatures:
 
     def __call__(self, buffer: Any, rows: torch.Tensor) -> torch.Tensor:
         """Of rows (m,) of the buffer: (m, F)."""
-        state = self._state(buffer, rows)
-        if self._kept is None or self._kept.state != state:
+        if self._kept is None or not self._knows(buffer, rows):
             with evaluation_mode(self.net):
-                self._kept = _Kept(rows, state, self._found(buffer, rows))
+                self._kept = _Kept(rows, buffer.num_seen_examples, self._found(buffer, rows))
+            self._versions.remember([*self._weights(), buffer.examples])
         return self._kept.x
 
     def _found(self, buffer: Any, rows: torch.Tensor) -> torch.Tensor:
@@ -76,11 +79,11 @@ class ContextFeatures:
         for part in rows.to(buffer.examples.device).split(self.batch_size):
             yield self.normalise(buffer.examples[part].to(device))
 
-    def _state(self, buffer: Any, rows: torch.Tensor) -> tuple[Any, ...]:
-        """Changes with rows, images and weights: torch counts in-place writes."""
-        tensors = (*self._weights(), buffer.examples)
-        return (rows.cpu().numpy().tobytes(), buffer.num_seen_examples, id(buffer.examples),
-                *((t.data_ptr(), t._version) for t in tensors))
+    def _knows(self, buffer: Any, rows: torch.Tensor) -> bool:
+        """Whether what is kept is of these rows, and images and weights are what they were."""
+        return self._kept is not None and torch.equal(rows, self._kept.rows) \
+            and buffer.num_seen_examples == self._kept.n_seen \
+            and self._versions.same([*self._weights(), buffer.examples])
 
     def _weights(self) -> list[torch.Tensor]:
         return [*self.net.backbone.parameters(), *self.net.backbone.buffers()]

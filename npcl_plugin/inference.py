@@ -27,6 +27,7 @@ from npcl_plugin.looks import Looks
 from npcl_plugin.network import NPNetwork
 from npcl_plugin.plan import Draws
 from npcl_plugin.stream import ClassMeans
+from npcl_plugin.versions import Versions
 
 # Features of a context of so many samples have half a say in the score of novelty.
 _FEW_SAMPLES = 20
@@ -133,13 +134,18 @@ class Predictor:
         # Of the network, which keeps its parts; listing them takes long.
         self._layers = list(net.modules())
         self._tensors: list[torch.Tensor] = []
+        self._versions = Versions()
         self._key: tuple[Any, ...] | None = None
         self._prepared: Prepared | None = None
         self._features = ContextFeatures(net, normalise)
 
     def forget(self) -> None:
-        """Drop what is kept; done by itself when weights or buffer change."""
+        """Drop what is kept.
+
+        Done by itself when weights or buffer change, but not when a layer is replaced by another.
+        """
         self._key = self._prepared = None
+        self._versions.forget()
         self._features.forget()
 
     def state_dict(self) -> dict[str, Any]:
@@ -155,24 +161,22 @@ class Predictor:
     def prepared(self, draws: Draws | None = None) -> Prepared:
         """The context as it is now, from the cache if nothing changed."""
         draws = draws or self.draws
-        key = (self._state(), draws, self.seed, self.context_size)
-        if key != self._key or self._prepared is None:
+        key = (self.find_buffer().num_seen_examples, draws, self.seed, self.context_size)
+        if self._prepared is None or key != self._key \
+                or not self._versions.same([*self._tensors, *self._sources()]):
             self._tensors = [*self.net.parameters(), *self.net.buffers()]
             self._prepared = prepare(self.net, self.context(self.context_size), draws, self.seed)
             if self.novelty_by == "looks":
                 self._prepared = self._prepared._replace(looks=self._looks())
-            self._key = (self._state(), *key[1:])
+            self._key = key
+            self._versions.remember([*self._tensors, *self._sources()])
         return self._prepared
 
-    def _state(self) -> tuple[Any, ...]:
-        """Changes whenever weights, statistics or buffer do: torch counts in-place writes."""
-        first = next(self.net.parameters())
-        buffer = self.find_buffer()
-        examples = getattr(buffer, "examples", None)
-        rows = () if examples is None else (id(examples), examples._version)
-        means = () if self.class_means is None else (self.class_means.sums._version,)
-        return (sum(t._version for t in self._tensors), first.data_ptr(), first.dtype,
-                buffer.num_seen_examples, *rows, *means)
+    def _sources(self) -> list[torch.Tensor]:
+        """Where the context comes from, besides the network."""
+        examples = getattr(self.find_buffer(), "examples", None)
+        means = [] if self.class_means is None else [self.class_means.sums]
+        return means if examples is None else [examples, *means]
 
     @torch.no_grad()
     def context(self, size: int | None = None) -> Context | None:

@@ -18,7 +18,15 @@ _WRAPPED = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
 def without_compiler(kind: _Kind) -> _Kind:
     """A class of optimisers like `kind` that does not import the compiler."""
     functions: dict[str, Any] = {name: inspect.unwrap(getattr(kind, name)) for name in _WRAPPED}
-    step = torch.no_grad()(inspect.unwrap(kind.step))
+    plain_step = torch.no_grad()(inspect.unwrap(kind.step))
+
+    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        loss = plain_step(self, *args, **kwargs)
+        for group in self.param_groups:
+            if group.get("fused"):  # torch counts every write to a tensor but these
+                torch.autograd.graph.increment_version(group["params"])
+        return loss
+
     plain: Any = type(kind.__name__, (kind,), {**functions, "step": step,
                                                "__doc__": kind.__doc__, "__module__": __name__})
     return plain

@@ -123,6 +123,27 @@ def test_cached_and_uncached_answers_agree_and_changes_are_noticed(tmp_path, mod
                             **({"logits": torch.zeros(40, 10)} if net.args.dark_replay else {}))
         net(images)
         assert net.predictor._prepared is not kept
+        kept = net.predictor._prepared
+        for parameter in net.predictor.net.deterministic.parameters():
+            parameter.data = parameter.data * 1.1
+        net(images)
+        assert net.predictor._prepared is not kept
+
+
+@pytest.mark.parametrize("name", ["npcl", "anp"])
+def test_steps_of_the_models_own_optimiser_are_noticed(tmp_path, name):
+    model, images = learn_briefly(build(tmp_path, name)), torch.rand(4, 1, 8, 8)
+    before = model.predictor.probabilities(images)
+    optimiser = model.get_optimizer(lr=0.1)
+    model.net.eval()
+    model.net.features(images).square().mean().backward()
+    for parameter in model.net.process_parameters:
+        parameter.grad = torch.ones_like(parameter)
+    optimiser.step()
+    found = model.predictor.probabilities(images)
+    model.predictor.forget()
+    assert torch.equal(found, model.predictor.probabilities(images))
+    assert not torch.equal(found, before)
 
 
 @pytest.mark.parametrize("model", MODELS)

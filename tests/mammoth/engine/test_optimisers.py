@@ -41,6 +41,14 @@ def test_steps_and_states_are_those_of_torch_to_the_last_bit(name, options):
     assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
+@pytest.mark.parametrize("name, options", KINDS)
+def test_steps_are_counted_as_writes_to_the_weights(name, options):
+    weights, optimiser = trained(getattr(optimisers, name), 1, **options)
+    before = [w._version for w in weights]
+    optimiser.step()
+    assert all(w._version > count for w, count in zip(weights, before, strict=True))
+
+
 def test_a_run_does_not_import_what_takes_long(tmp_path):
     words = ["--model", "npcl", "--dataset", "seq-digits", "--buffer_size", "20", "--seed", "0",
              "--debug_mode", "1", "--stop_after", "1", "--non_verbose", "1",
