@@ -39,6 +39,7 @@ class Inputs(NamedTuple):
 
     targets: Targets
     layout: Layout
+    draws: Draws
     present: list[tuple[Term, float]]  # with their weights
 
     def tensors(self) -> list[torch.Tensor]:
@@ -49,13 +50,13 @@ class Inputs(NamedTuple):
         """The same with other tensors."""
         replaced = {id(old): new for old, new in zip(self.tensors(), tensors, strict=True)}
         targets, layout = copy.deepcopy((self.targets, self.layout), replaced)
-        return Inputs(targets, layout, self.present)
+        return Inputs(targets, layout, self.draws, self.present)
 
     def kind(self) -> tuple[Any, ...]:
         """Steps of different kinds never share a graph."""
         x = self.targets.x
         return (x.shape, x.stride(), x.dtype, self.targets.replayed, self.layout.cells.n_sets,
-                tuple(each.name for each, _ in self.present))
+                self.draws, tuple(each.name for each, _ in self.present))
 
 
 def tensors_in(thing: Any) -> Iterator[torch.Tensor]:
@@ -99,13 +100,13 @@ class Process(nn.Module):
         self.names = [name for name, _ in (*self.named_parameters(), *self.named_buffers())]
         self.n_parameters = len(list(self.parameters()))
 
-    def forward(self, targets: Targets, layout: Layout,
+    def forward(self, targets: Targets, layout: Layout, draws: Draws,
                 present: list[Any]) -> list[torch.Tensor]:
         """Loss, its terms (n,), the least sum of the likelihood, mean logits if asked for."""
         args, (net,) = self._args, self._net
         out = net.training_pass(
             targets.x, targets.labels, targets.tasks, context=targets.context,
-            draws=Draws(args.n_global, args.n_task), sets=targets.sets,
+            draws=draws, sets=targets.sets,
             from_context=args.latents_from == "context", layout=layout)
         unchecked: list[torch.Tensor] = []
         step = Step(net, args, targets, out, 0, unchecked)
@@ -163,6 +164,10 @@ class StepGraphs:
         self.worth_it = self.possible and self.args.step_graphs != "0" and (
             self.at_once or steps_ahead >= STEPS_WORTH_IT)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies, which record anew: torch cannot copy its graphs."""
+        return {**vars(self), "graphs": {}, "known": {}}
+
     def state_dict(self) -> dict[str, Any]:
         """There is none: a graph computes what the plain step does."""
         return {}
@@ -173,7 +178,8 @@ class StepGraphs:
     def __call__(self, targets: Targets, objective: Loss,
                  current_task: int) -> Forwards | None:
         """A step with gradients known in advance; None where it is to be done the plain way."""
-        if not (self.worth_it or any(self.graphs.values())) or targets.x.device.type != "cpu":
+        if not (self.worth_it or any(self.graphs.values())) or targets.x.device.type != "cpu" \
+                or not all(map(is_trained_alone, self.parameters)):
             return None
         layout = layout_of(self.net.latent, Samples(
             targets.x, targets.labels, targets.tasks, targets.sets, targets.context))
@@ -181,7 +187,8 @@ class StepGraphs:
         before: Any = SimpleNamespace(cells=layout.cells)  # all that is known of a pass
         step = Step(self.net, self.args, targets, before, current_task)
         present = objective.present(step)
-        inputs = Inputs(targets._replace(x=targets.x.detach()), layout, present)
+        draws = Draws(self.args.n_global, self.args.n_task)
+        inputs = Inputs(targets._replace(x=targets.x.detach()), layout, draws, present)
         tensors = inputs.tensors()
         graph = self._graph(inputs, tensors)
         if graph is None:
@@ -252,6 +259,12 @@ class StepGraphs:
         finally:
             torch.set_rng_state(random)
         return graph
+
+
+def is_trained_alone(parameter: nn.Parameter) -> bool:
+    """Whether a parameter has a gradient, which nobody else asks to see."""
+    return parameter.requires_grad and not parameter._backward_hooks \
+        and not getattr(parameter, "_post_accumulate_grad_hooks", None)
 
 
 def identical(first: torch.Tensor | None, second: torch.Tensor | None) -> bool:

@@ -1,4 +1,6 @@
 """Recorded steps: the numbers of plain ones to the last bit, and the plain way wherever not."""
+import copy
+
 import pytest
 import torch
 from runs import experiment
@@ -65,6 +67,53 @@ def test_recorded_steps_of_npcl_are_the_plain_ones_bit_by_bit(runs):
     plain, fast = runs
     assert_same(plain, fast)
     assert recorded(fast) == 1 and recorded(plain) == 0
+
+
+def frozen(model):
+    for parameter in model.net.latent.parameters():
+        parameter.requires_grad_(False)
+
+
+def watched(model):
+    for parameter in model.net.decoder.parameters():
+        parameter.register_hook(lambda grad: grad * 0.5)
+
+
+def halve(parameter):
+    parameter.grad = parameter.grad * 0.5
+
+
+def watched_afterwards(model):
+    for parameter in model.net.decoder.parameters():
+        parameter.register_post_accumulate_grad_hook(halve)
+
+
+def drawn_more(model):
+    model.args.n_global = 6
+
+
+@pytest.mark.parametrize("change", [frozen, watched, watched_afterwards, drawn_more])
+def test_what_changes_between_tasks_counts_for_recorded_steps_too(tmp_path, monkeypatch, change):
+    monkeypatch.setattr(graphs, "STEPS_WORTH_IT", 0)
+    monkeypatch.setattr(graphs, "STEPS_BEFORE", 2)
+    runs = []
+    for kind in ("0", "auto"):
+        run = build(tmp_path / kind, kind, "npcl", "--grad_cap", 0.1)
+        run.seen = learn(run, tasks=2)
+        assert bool(recorded(run)) == (kind == "auto")
+        change(run.model)
+        run.seen += learn(run, tasks=1)
+        run.random = torch.get_rng_state()
+        runs.append(run)
+    plain, fast = runs
+    assert_same(plain, fast)
+
+
+def test_a_model_with_recorded_steps_can_be_copied(runs):
+    copied = copy.deepcopy(runs[1].model)
+    assert not any(copied.graphs.graphs.values()) and recorded(runs[1]) == 1
+    mine, theirs = copied.graphs.parameters, list(copied.graphs.process.parameters())
+    assert all(a is b for a, b in zip(mine, theirs, strict=True))
 
 
 OTHERS = [("st_npcl", ()), ("anp", ()), ("np", ()), ("cnp", ()),
