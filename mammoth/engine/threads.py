@@ -1,16 +1,20 @@
 """How many threads a run computes with: sharing a small layer costs more than it saves."""
 import os
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from utils.evaluate import evaluation_mode
+
 AUTO = "auto"
 # Multiplications of a batch's forward pass from which on several threads are faster than one.
 WORTH_SHARING = 3e8
-_CGROUP = Path("/sys/fs/cgroup")
+_CGROUP, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def usable_cores() -> int:
@@ -18,24 +22,37 @@ def usable_cores() -> int:
     limits = [os.cpu_count() or 1]
     if hasattr(os, "sched_getaffinity"):
         limits.append(len(os.sched_getaffinity(0)))
-    wish = os.environ.get("OMP_NUM_THREADS", "")
+    wish = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # one a level of nesting
     if wish.isdigit() and int(wish) > 0:
         limits.append(int(wish))
-    quota = _cgroup_quota()
-    return max(1, min(limits if quota is None else [*limits, round(quota)]))
+    return max(1, min([*limits, *_cgroup_quotas()]))
 
 
-def _cgroup_quota() -> float | None:
-    """Cores' worth of time that a container gives, where it gives less than all."""
-    try:
-        if (_CGROUP / "cpu.max").is_file():
-            quota, period = (_CGROUP / "cpu.max").read_text().split()[:2]
-        else:
-            quota, period = ((_CGROUP / "cpu" / f"cpu.cfs_{name}_us").read_text().strip()
-                             for name in ("quota", "period"))
-        return float(quota) / float(period) if float(quota) > 0 else None
-    except (OSError, ValueError, ZeroDivisionError):  # no such limit, or "max"
-        return None
+def _cgroup_quotas() -> Iterator[int]:
+    """Whole cores' worth of time that containers and slices give this process."""
+    for group in _cgroups():
+        with suppress(OSError, ValueError, ZeroDivisionError):  # no such limit, or "max"
+            if (group / "cpu.max").is_file():
+                quota, period = (group / "cpu.max").read_text().split()[:2]
+            else:
+                quota, period = ((group / f"cpu.cfs_{name}_us").read_text().strip()
+                                 for name in ("quota", "period"))
+            if float(quota) > 0:
+                yield int(float(quota) / float(period))
+
+
+def _cgroups() -> Iterator[Path]:
+    """The control groups around this process, of both versions of the system's interface."""
+    yield from (_CGROUP, _CGROUP / "cpu")
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = _OWN_CGROUPS.read_text().splitlines()
+    for line in lines:
+        _, kinds, path = line.split(":", 2)
+        if not kinds or "cpu" in kinds.split(","):
+            top = _CGROUP / "cpu" if kinds else _CGROUP
+            own = top / path.strip("/")
+            yield from (own, *(above for above in own.parents if above.is_relative_to(top)))
 
 
 def multiplications(net: nn.Module, images: torch.Tensor) -> int:
@@ -48,12 +65,10 @@ def multiplications(net: nn.Module, images: torch.Tensor) -> int:
 
     layers = [m for m in net.modules() if isinstance(m, (nn.Linear, nn.modules.conv._ConvNd))]
     hooks = [layer.register_forward_hook(count) for layer in layers]
-    training = net.training
     try:
-        with torch.no_grad():
-            net.eval()(images)
+        with evaluation_mode(net):
+            net(images)
     finally:
-        net.train(training)
         for hook in hooks:
             hook.remove()
     return sum(counts)
