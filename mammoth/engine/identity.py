@@ -29,6 +29,7 @@ class Role(Enum):
     OBSERVATION = "looks at a run without changing its training"
     FILE = "names a file or network; what that holds counts, as a digest of its own"
     PLACE = "names where files are"
+    MACHINE = "decides roundings; counts in the key where it is not left to the machine (`auto`)"
     PROCESS = "belongs to whoever starts the process"
     BOOKKEEPING = "changes neither training nor evaluation"
 
@@ -89,6 +90,9 @@ _LIST = {
         "checkpoint_path": "where checkpoints go",
         "cache_path_noisy_labels": "where wrong labels are kept",
     },
+    Role.MACHINE: {
+        "kernels": "which functions compute",
+    },
     Role.PROCESS: {
         "resume": "an interrupted run goes on as if it had not been interrupted",
         "loadcheck": "a path; what the file holds counts, as `loadcheck_digest`",
@@ -103,7 +107,6 @@ _LIST = {
         "num_workers": "the machine's",
         "threads": "the machine's",
         "step_graphs": "the same numbers, sooner",
-        "kernels": "the machine's: the same numbers but for rounding",
         "savecheck": "when checkpoints are written",
         "ckpt_name": "what checkpoints are called",
         "save_checkpoint_mode": "how checkpoints are written",
@@ -121,7 +124,7 @@ TABLE: dict[str, Entry] = {name: Entry(role, reason) for role, entries in _LIST.
                            for name, reason in entries.items()}
 _IN_THE_KEY = {Role.SETTING, Role.STEERING, Role.PART, Role.SEED, Role.OBSERVATION}
 _OF_AN_EXPERIMENT = {Role.SETTING, Role.STEERING, Role.PART}
-_NAMES = {"model", "dataset", "backbone"}  # `er_ace` and `er-ace` are the same
+NAMES = {"model", "dataset", "backbone"}  # `er_ace` and `er-ace` are the same
 
 Args = Namespace | Mapping[str, Any]
 
@@ -188,7 +191,9 @@ def run_settings(args: Args) -> dict[str, Any]:
 
 def run_key(args: Args) -> str:
     """Eight hex digits of the run's resolved settings: the same run has the same key."""
-    text = json.dumps(run_settings(args), sort_keys=True)
+    asked = {name: value for name, value in _canonical(args, {Role.MACHINE}).items()
+             if value != "auto"}
+    text = json.dumps({**run_settings(args), **asked}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
@@ -226,5 +231,5 @@ def _canonical(args: Args, roles: set[Role]) -> dict[str, Any]:
     looking = observations()
     kept = {name: canonical(value) for name, value in given.items()
             if value is not None and role(name, looking) in roles}
-    return {name: value.strip().replace("_", "-") if name in _NAMES and isinstance(value, str)
+    return {name: value.strip().replace("_", "-") if name in NAMES and isinstance(value, str)
             else value for name, value in kept.items()}

@@ -79,7 +79,8 @@ void attend_all(const Attention *a, float *to, float *log_sums) {
     for (int64_t o = 0; o < work.n_owners; o++) {
         Part of = part_of(&work, o);
         vector last = beyond(of.m);
-        for (int64_t head = 0; of.n && of.m && head < a->n_heads; head++) {
+        require(of.m || !of.n, "A query has no key of its own owner.");
+        for (int64_t head = 0; of.n && head < a->n_heads; head++) {
             pack(a->key, head, of.keys, of.m, size, chunks, key);
             transpose(key, of.m, size, chunks, of.blocks, key_columns);
             pack(a->value, head, of.keys, of.m, size, chunks, value);
@@ -177,6 +178,10 @@ static Taken take_attention(Call *call) {
     const float *query_owner = take_optional_floats(call);
     const float *key_owner = take_optional_floats(call);
     int64_t n_heads = take_number(call), width = sizes_of(query)[1];
+    require(sizes_of(key)[1] == width && sizes_of(value)[1] == width
+                && sizes_of(key)[0] == sizes_of(value)[0],
+            "Queries, keys and values do not fit each other.");
+    require(n_heads > 0 && width % n_heads == 0, "The heads do not divide the width.");
     Attention attention = {{floats_of(query), width}, {floats_of(key), width},
                            {floats_of(value), width}, query_owner, key_owner, sizes_of(query)[0],
                            sizes_of(key)[0], n_heads, width / n_heads};

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from nets import network, samples
 from runs import experiment
 
+from main import parse_args
 from npcl_plugin import objective
 from npcl_plugin.answers import answer
 from npcl_plugin.context import Context
@@ -282,6 +283,20 @@ def test_a_decoder_refuses_what_it_would_get_wrong(changes, said):
 
 
 @pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("keys, values, owners, n_heads, said", [
+    ((2, 4), (2, 4), ([0.0, 1.0, 0.0], [0.0, 0.0]), 2, "no key of its own owner"),
+    ((0, 4), (0, 4), None, 2, "no key of its own owner"),
+    ((2, 6), (2, 6), None, 2, "do not fit each other"),
+    ((2, 4), (3, 4), None, 2, "do not fit each other"),
+    ((2, 4), (2, 4), None, 3, "do not divide the width"),
+    ((2, 4), (2, 4), None, 0, "do not divide the width")])
+def test_attention_refuses_what_it_would_get_wrong(grad, keys, values, owners, n_heads, said):
+    owners = owners and tuple(map(torch.tensor, owners))
+    with torch.set_grad_enabled(grad), pytest.raises(RuntimeError, match=said):
+        attention.attend(torch.ones(3, 4), torch.ones(keys), torch.ones(values), owners, n_heads)
+
+
+@pytest.mark.parametrize("grad", [True, False])
 def test_a_layer_refuses_what_it_would_get_wrong(grad):
     rows, layers, task = torch.ones(2, 3, 4), torch.ones(2, 4, 5), torch.tensor([0, 2])
     size, other = torch.ones(2, 4), torch.ones(3, 4)
@@ -356,6 +371,13 @@ def test_a_model_says_which_way_it_goes(tmp_path):
                           20, *more).model.args.kernels
 
     assert way("npcl") == way("np") == "compiled" and way("npcl", "--kernels", "torch") == "torch"
+
+
+def test_the_way_counts_in_the_key_where_somebody_asks_for_it():
+    words = ["--model", "npcl", "--dataset", "seq-digits", "--buffer_size", "20", "--seed", "1"]
+    keys = {way: parse_args([*words, "--kernels", way]).conf_key
+            for way in ("auto", "torch", "compiled")}
+    assert len(set(keys.values())) == 3 and parse_args(words).conf_key == keys["auto"]
 
 
 @pytest.fixture
