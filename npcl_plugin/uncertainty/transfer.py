@@ -10,10 +10,15 @@ def backward_transfer(rows: Sequence[Sequence[float]]) -> np.ndarray:
     Args:
         rows: rows[i][j] on task j after task i, j <= i; the first row may belong to a later
             task (`--start_from`), then it is where the tasks before it start.
+
+    Returns:
+        NaN where there is but one row: nothing is known of the time before it.
     """
     if not rows:
         return np.zeros(0)
     last, first_length = rows[-1], len(rows[0])
+    if len(rows) == 1:
+        return np.full(len(last) - 1, np.nan)
     learned = [rows[max(0, task + 1 - first_length)][task] for task in range(len(last) - 1)]
     return np.asarray(last[:-1], dtype=np.float64) - np.asarray(learned, dtype=np.float64)
 

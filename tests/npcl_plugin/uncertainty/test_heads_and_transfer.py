@@ -53,6 +53,10 @@ def test_backward_transfer_of_a_run_that_started_later():
     assert transfer.backward_transfer(rows) == pytest.approx([-0.4, -0.2])
 
 
+def test_one_evaluation_of_many_tasks_says_nothing_about_transfer():
+    assert np.isnan(transfer.backward_transfer([[0.5, 0.7, 0.9]])).tolist() == [True, True]
+
+
 def test_backward_transfer_of_one_task_or_none_is_empty():
     assert len(transfer.backward_transfer([[0.5]])) == 0 == len(transfer.backward_transfer([]))
 
