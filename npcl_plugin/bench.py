@@ -16,6 +16,7 @@ MLP, RESNET = "perm-mnist", "seq-cifar10"
 RECORDED = ("--step_graphs", "1")  # as in a long run after its first steps
 PLAIN = ("--step_graphs", "0")
 NOT_COMPILED = (*RECORDED, "--kernels", "torch")
+ENOUGH_IMAGES = 10_000  # the context is encoded once, which few images do not outweigh
 STEP_BUDGETS = {"npcl": 3.0, "st_npcl": 3.0, "npcl_plus": 3.0, "anp": 2.5, "np": 2.5}
 
 
@@ -179,7 +180,7 @@ def measured(options: Namespace) -> Iterator[Row]:
             model = "npcl_plus" if before == "nothing" else "npcl"
             yield Row(f"evaluation, ResNet-18, {buffer}, {model} after {before}",
                       evaluation_ratio(RESNET, options, few, model, buffer=buffer, before=before),
-                      budget)
+                      budget if options.images >= ENOUGH_IMAGES else None)
     yield Row("features, ResNet-18, folded ÷ layer by layer", folding_ratio(options, few))
     if options.run:
         yield Row("a whole run, MLP, npcl", run_ratio(options), 3.5)

@@ -281,10 +281,13 @@ def parse_args(argv: Sequence[str] | None = None) -> Namespace:
     parser = command_parser(__doc__)
     parser.add_argument("what", nargs="?", default="harness", choices=list(_JOBS))
     parser.add_argument("--base_path", default="./data/", help="where the datasets are")
-    parser.add_argument("--steps", type=int, default=300, help="training steps on the MLP")
-    parser.add_argument("--repeats", type=int, default=5, help="process starts (startup)")
+    parser.add_argument("--steps", type=int, default=300,
+                        help="training steps on the MLP (default 300)")
+    parser.add_argument("--repeats", type=int, default=5,
+                        help="process starts (startup; default 5)")
     parser.add_argument("--images", type=int, default=10000,
-                        help="images of an evaluation (jobs of plugins)")
+                        help="images of an evaluation (jobs of plugins; default 10000, which "
+                             "budgets are for)")
     parser.add_argument("--run", action="store_true",
                         help="a whole run besides (jobs of plugins; minutes)")
     parser.add_argument("--mammoth", help="an upstream Mammoth checkout (upstream)")
