@@ -35,7 +35,7 @@ from experiments.sweeps.specification import RunSpec, check
 from experiments.tables.comparison import compare
 from experiments.tables.published import figures
 from experiments.tables.table import Table
-from experiments.words import counted
+from experiments.words import counted, listed
 
 _LONGEST = 120
 
@@ -57,7 +57,10 @@ def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]
     parser.add_argument("--no_uncertainty", "--no-uncertainty", action="store_true",
                         help="leave out the calibration error, which costs some time")
     add_run_options(parser)
-    return parser.parse_known_args(argv)
+    options, rest = parser.parse_known_args(argv)
+    # `er_ace` and `er-ace` are the same method.
+    options.models = list(dict.fromkeys(name.replace("-", "_") for name in options.models))
+    return options, rest
 
 
 def arguments_of(model: str) -> set[str]:
@@ -86,7 +89,7 @@ def plan(options: Namespace, rest: Sequence[str]) -> list[RunSpec]:
     folders, extra, specs = folders_of(options), extra_arguments(rest), []
     known = {model: arguments_of(model) for model in options.models}
     for seed in range(options.seeds):
-        for model in dict.fromkeys(options.models):
+        for model in options.models:
             given = {"model": model, "dataset": options.dataset}
             if "buffer_size" in known[model]:
                 given["buffer_size"] = options.buffer_size
@@ -117,7 +120,7 @@ def run_all(specs: list[RunSpec], launcher: LocalLauncher) -> tuple[dict[int, Ou
             outcomes[i] = known
     todo = [spec for i, spec in enumerate(specs) if i not in outcomes]
     seconds, words = expected_time(todo, jobs, [(specs[i], o) for i, o in outcomes.items()])
-    print(f"{len(specs)} runs, {len(todo)} to do: {words}.", flush=True)
+    print(f"{counted(len(specs), 'run')}, {len(todo)} to do: {words}.", flush=True)
     display = Display(len(specs), jobs, seconds)
     for i, outcome in sorted(outcomes.items()):
         display.ending(specs[i], outcome)
@@ -151,6 +154,13 @@ def table_of(options: Namespace, specs: Sequence[RunSpec], outcomes: Mapping[int
         return found
 
     return compare(results, paper)
+
+
+def threads_of(outcomes: Mapping[int, Outcome]) -> str:
+    """`1 thread`, or `1 and 2 threads` where runs that were finished before had others."""
+    found = sorted({int(outcome.run.versions.get("threads", 1)) for outcome in outcomes.values()
+                    if outcome.run is not None} or {1})
+    return f"{listed([str(count) for count in found])} thread{'s' if found != [1] else ''}"
 
 
 def default_prefix(options: Namespace, rest: Sequence[str]) -> Path:
@@ -202,7 +212,7 @@ def run_and_show(options: Namespace, rest: Sequence[str]) -> int:
         return 128 + signal_number
     table = table_of(options, specs, outcomes)
     title = (f"{options.dataset}, buffer {options.buffer_size}, {counted(options.seeds, 'seed')}, "
-             f"{counted(options.cpus, 'thread')} per run{', ' + ' '.join(rest) if rest else ''}")
+             f"{threads_of(outcomes)} per run{', ' + ' '.join(rest) if rest else ''}")
     print(f"\n{title}\n* best, + second best; p: paired t-test against {options.models[0]}; "
           "seconds without start-up and uncertainty\n")
     print(table.text() + "\n")

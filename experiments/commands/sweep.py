@@ -17,6 +17,7 @@ from pathlib import Path
 
 from engine.errors import UsageError
 from engine.heap import importing
+from engine.identity import NAMES
 from experiments.commands import command_parser, told
 from experiments.sweeps.display import Display
 from experiments.sweeps.estimate import expected_time
@@ -30,7 +31,8 @@ from experiments.sweeps.launchers import (
     runs_at_a_time,
 )
 from experiments.sweeps.options import add_run_options, extra_arguments, folders_of
-from experiments.sweeps.specification import RunSpec
+from experiments.sweeps.specification import RunSpec, without_duplicates
+from experiments.words import counted, listed
 
 
 def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]:
@@ -50,17 +52,28 @@ def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]
 
 def read_plan(options: Namespace, rest: Sequence[str]) -> list[RunSpec]:
     """The runs of all grid files, checked before anything starts."""
-    folders, extra, repeated = folders_of(options), extra_arguments(rest), 0
-    specs: dict[str, RunSpec] = {}
+    folders, extra = folders_of(options), extra_arguments(rest)
+    found: list[RunSpec] = []
     for path in options.grids:
-        found, twice = plan(path, folders, extra, options.only)
-        repeated += twice + sum(spec.key in specs for spec in found)
-        for spec in found:
-            specs.setdefault(spec.key, spec)
+        once, again = plan(path, folders, extra, options.only)
+        found += [*once, *again]
+    specs, repeated = without_duplicates(found)
     if repeated:
-        print(f"{repeated} runs stand in the grid more than once and are done once.")
-    shorten_labels(list(specs.values()))
-    return list(specs.values())
+        print(said_of_repeated(specs, repeated))
+    shorten_labels(specs)
+    return specs
+
+
+def said_of_repeated(specs: Sequence[RunSpec], repeated: Sequence[RunSpec]) -> str:
+    """How many runs are done once, and which arguments do not make another run."""
+    first = {spec.key: spec.given for spec in specs}
+    idle = {name for spec in repeated for name in (*spec.given, *first[spec.key])
+            if spec.given.get(name) != first[spec.key].get(name) and name not in NAMES}
+    many = len(repeated) > 1
+    said = (f"{counted(len(repeated), 'run')} {'stand' if many else 'stands'} in the grid more "
+            f"than once and {'are' if many else 'is'} done once")
+    names = listed([f"--{name}" for name in sorted(idle)]) if idle else ""
+    return f"{said}; a run is the same with another {names}." if idle else f"{said}."
 
 
 def report(specs: Sequence[RunSpec], outcomes: Mapping[str, Outcome], signal_number: int) -> int:
@@ -108,7 +121,7 @@ def sweep(options: Namespace, rest: Sequence[str]) -> int:
     seconds, words = expected_time(cut, jobs, [(spec, outcomes[spec.key]) for spec in specs
                                                if spec.key in outcomes])
     limited = f" (of {len(todo)}; --limit)" if len(cut) < len(todo) else ""
-    print(f"{len(specs)} runs, {len(specs) - len(todo)} of them known already, {len(cut)} to "
+    print(f"{counted(len(specs), 'run')}, {len(specs) - len(todo)} finished already, {len(cut)} to "
           f"do{limited}: {words}.", flush=True)
     if launcher is None:
         return dry_run(specs, cut)

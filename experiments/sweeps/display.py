@@ -7,6 +7,7 @@ from typing import Protocol, TextIO
 
 from experiments.sweeps.execution import Outcome, read_progress
 from experiments.sweeps.specification import RunSpec
+from experiments.words import counted
 
 _BAR, _SHORT_BAR, _NARROW = 20, 8, 110  # columns
 
@@ -70,6 +71,8 @@ def ending_line(number: int, total: int, label: str, outcome: Outcome) -> str:
     """`[3/12] er seed 0: class-il 81.20, task-il 97.10 (12 s)`."""
     said = {"failed": "failed", "stopped": "stopped, checkpoint kept",
             "busy": "done by another process"}.get(outcome.state, "")
+    if outcome.state == "failed" and not outcome.new:
+        said = f"cannot run: {outcome.words}"
     if outcome.run is not None:
         said = ", ".join(f"{name} {value:.2f}" for name, value in outcome.run.accuracy.items())
     ending = f"({duration(outcome.seconds)})" if outcome.new else "(finished before)"
@@ -131,9 +134,17 @@ class Display:
 
     def saving(self) -> None:
         """Say, after a first Ctrl-C, what goes on and what a second one does."""
+        self._say("Stopping: the runs save their checkpoints, those in an evaluation after it; "
+                  "a second signal ends them at once.")
+
+    def killed(self, label: str, signal_number: int, left: int) -> None:
+        """Say that a run was ended from outside and is taken up again."""
+        self._say(f"{label} was killed by signal {signal_number} and goes on from its last "
+                  f"checkpoint ({counted(left, 'more try', 'more tries')} if need be).")
+
+    def _say(self, text: str) -> None:
         self._clear()
-        print("Stopping: the runs save their checkpoints, those in an evaluation after it; "
-              "a second signal ends them at once.", file=self.stream, flush=True)
+        print(text, file=self.stream, flush=True)
 
     def close(self) -> None:
         """Take the block away; the lines above stay."""

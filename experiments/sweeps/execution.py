@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -108,6 +109,7 @@ class Active:
         self.spec, self.claim = spec, claim
         self.started = time.time()
         self.stopping = False
+        self.killed: Callable[[int, int], None] = lambda signal_number, left: None
         self._policy, self._retries = policy, policy.retries
         self._start()
 
@@ -144,6 +146,7 @@ class Active:
         outcome = self._judge(code)
         if outcome is None:
             self._retries -= 1
+            self.killed(-code if code < 0 else code - 128, self._retries)
             try:
                 self._start()
             except RunError as error:

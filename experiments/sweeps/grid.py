@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import UsageError
+from engine.identity import NAMES
 from experiments.run import printable
 from experiments.sweeps.specification import (
     Folders,
@@ -79,13 +80,19 @@ def expand(content: Grid, path: Path) -> list[tuple[str, Grid]]:
     refuse_too_many(sum(math.prod(len(_options(v)) for v in block.values()) for block in values),
                     path)
     found: list[tuple[str, Grid]] = []
+    everywhere, used = _exclusions(content, path), set()
+    rules = [[*everywhere, *_exclusions(block, path)] for block in blocks]
     for i, block in enumerate(blocks):
         usual = f"block {i + 1}" if blocks != [{}] else path.stem
         name = str(block.get("name", content.get("name", usual)))
-        left_out = [*_exclusions(content, path), *_exclusions(block, path)]
-        resolved = map(where_it_exists, combinations(values[i], path))
-        found += [(name, run) for run in resolved
-                  if not any(_matches(run, rule) for rule in left_out)]
+        for run in map(where_it_exists, combinations(values[i], path)):
+            matching = [id(rule) for rule in rules[i] if _matches(run, rule)]
+            used.update(matching)
+            found += [] if matching else [(name, run)]
+    for rule in itertools.chain(*rules):
+        if id(rule) not in used:
+            known = {name.removesuffix("?") for block in values for name in block}
+            _refuse_idle(rule, known, path)
     return found
 
 
@@ -145,27 +152,33 @@ def _exclusions(content: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
 
 def _matches(run: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
     """Whether the run has all the values of the rule (or, for a list, one of each)."""
-    return all(name in run and str(run[name]) in map(str, _options(wanted))
+    return all(name in run and _spelt(name, run[name]) in
+               [_spelt(name, option) for option in _options(wanted)]
                for name, wanted in rule.items())
 
 
-def check_exclusions(content: Grid, path: Path, runs: list[Grid]) -> None:
-    """A rule about an argument that no run has is a misspelt one.
+def _spelt(name: str, value: Any) -> str:
+    """A value in one spelling: `er_ace` and `er-ace` are the same method."""
+    return str(value).replace("_", "-") if name in NAMES else str(value)
+
+
+def _refuse_idle(rule: Mapping[str, Any], known: Collection[str], path: Path) -> None:
+    """A rule that leaves out nothing is a misspelt one.
 
     Raises:
-        UsageError: naming it.
+        UsageError: naming what no run has.
     """
-    blocks = content["runs"]
-    known = {str(name).removesuffix("?") for part in (*runs, *blocks, content) for name in part}
-    for rule in (rule for part in (content, *blocks) for rule in _exclusions(part, path)):
-        for name in map(str, rule):
-            if name not in known:
-                raise UsageError(f"{path} excludes by `{printable(name)[:100]}`, which none of its "
-                                 "runs has.")
+    for name in map(str, rule):
+        if name not in known:
+            raise UsageError(f"{path} excludes by `{printable(name)[:100]}`, which none of its "
+                             "runs has.")
+    said = ", ".join(f"{name}: {value}" for name, value in rule.items())
+    raise UsageError(f"{path} excludes {{{printable(said)[:200]}}}, which leaves out none of its "
+                     "runs; mend or remove it.")
 
 
 def plan(path: Path, folders: Folders, extra: Mapping[str, Any] | None = None,
-         only: str | None = None) -> tuple[list[RunSpec], int]:
+         only: str | None = None) -> tuple[list[RunSpec], list[RunSpec]]:
     """The checked runs of a grid file.
 
     Args:
@@ -173,14 +186,13 @@ def plan(path: Path, folders: Folders, extra: Mapping[str, Any] | None = None,
         only: glob over the blocks' names and the runs' labels.
 
     Returns:
-        Runs in the file's order, each once, and the number of duplicates.
+        Runs in the file's order, each once, and those that are the same as an earlier one.
 
     Raises:
         UsageError: something in the file cannot work; nothing was started.
     """
     content = load_grid(path)
     runs = expand(content, path)
-    check_exclusions(content, path, [given for _, given in runs])
     given = [(group, {**run, **(extra or {})}) for group, run in runs]
     specs = []
     for group, run in given:

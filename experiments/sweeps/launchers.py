@@ -11,6 +11,9 @@ from experiments.sweeps.options import jobs_of
 from experiments.sweeps.specification import RunSpec
 
 LAUNCHERS = ("local", "ray", "slurm")
+_CLUSTERS, _SLURM = ("ray", "slurm"), ("slurm",)
+_PLACES = {"gpus": _CLUSTERS, "mem": _CLUSTERS, "address": ("ray",), "partition": _SLURM,
+           "time": _SLURM, "runs_per_job": _SLURM, "detach": _SLURM, "cluster": _SLURM}
 _SLURM_JOBS = 64
 
 
@@ -42,6 +45,21 @@ def add_cluster_options(parser: argparse.ArgumentParser) -> None:
                        help="slurm: where submitit sends the jobs; local tries it without SLURM")
 
 
+def refuse_misplaced(options: argparse.Namespace) -> None:
+    """Say which arguments the launcher does not know.
+
+    Raises:
+        UsageError: naming the first of them, and whose it is.
+    """
+    usual = argparse.ArgumentParser(add_help=False)
+    add_cluster_options(usual)
+    for name, places in _PLACES.items():
+        if options.launcher not in places and getattr(options, name) != usual.get_default(name):
+            raise UsageError(f"--{name} belongs to --launcher {' or '.join(places)}, but this "
+                             f"sweep has --launcher {options.launcher}; change it or leave "
+                             f"--{name} out.")
+
+
 def runs_at_a_time(options: argparse.Namespace) -> int:
     """`--jobs`, or what fits: cores of this machine, 64 jobs of a SLURM array.
 
@@ -49,6 +67,7 @@ def runs_at_a_time(options: argparse.Namespace) -> int:
     time only.
     """
     here = jobs_of(options)
+    refuse_misplaced(options)
     if not 0 <= options.gpus < 1e6 or not 1 <= options.time < 10 ** 8:
         raise UsageError(f"Expected --gpus to be at least 0 and --time at least 1 minute, but got "
                          f"{options.gpus:g} and {options.time}.")

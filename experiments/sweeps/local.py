@@ -1,4 +1,5 @@
 """Runs on this machine, several at a time, until all are done or somebody says stop."""
+import functools
 import signal
 import time
 from collections.abc import Callable
@@ -62,7 +63,7 @@ class LocalLauncher:
         with Stop() as stop:
             while (queue and not stop.number) or active or (busy and not stop.number):
                 while queue and len(active) < self.jobs and not stop.number:
-                    self._begin(queue.pop(0), active, busy, ended)
+                    self._begin(queue.pop(0), active, busy, ended, display)
                 if busy and not queue and time.time() - looked > _LOOK_AGAIN:
                     queue, busy, looked = busy, [], time.time()
                     continue
@@ -75,9 +76,10 @@ class LocalLauncher:
         return stop.number
 
     def _begin(self, spec: RunSpec, active: list[Active], busy: list[RunSpec],
-               ended: Callable[[RunSpec, Outcome], None]) -> None:
+               ended: Callable[[RunSpec, Outcome], None], display: Display) -> None:
         begun = start(spec, self.policy)
         if isinstance(begun, Active):
+            begun.killed = functools.partial(display.killed, spec.label)
             active.append(begun)
         elif begun.state == "busy":
             busy.append(spec)

@@ -133,10 +133,10 @@ def _name_unknown_key(spec: RunSpec, where: str) -> None:
                             spec.given.get("backbone"))
     for name in spec.given:
         if name not in known:
-            near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0)
+            near = difflib.get_close_matches(name, sorted(known), n=1)
             raise UsageError(
                 f"{where}: `{name}` is no argument of {spec.given['model']} on "
-                f"{spec.given['dataset']}; did you mean `{near[0]}`?")
+                f"{spec.given['dataset']}{f'; did you mean `{near[0]}`?' if near else '.'}")
 
 
 @functools.cache
@@ -183,10 +183,8 @@ def finished(spec: RunSpec) -> Run | None:
         raise UsageError(f"{path} cannot be read; remove it to run again ({error}).") from error
 
 
-def without_duplicates(specs: Iterable[RunSpec]) -> tuple[list[RunSpec], int]:
-    """The first run of each key, in order, and how many were left out."""
-    specs = list(specs)
+def without_duplicates(specs: Iterable[RunSpec]) -> tuple[list[RunSpec], list[RunSpec]]:
+    """The first run of each key, in order, and those that were left out."""
     kept: dict[str, RunSpec] = {}
-    for spec in specs:
-        kept.setdefault(spec.key, spec)
-    return list(kept.values()), len(specs) - len(kept)
+    left_out = [spec for spec in specs if kept.setdefault(spec.key, spec) is not spec]
+    return list(kept.values()), left_out

@@ -50,8 +50,8 @@ def undisturbed(tmp_path_factory):
 
 def test_grid_is_run_once_with_a_log_each_and_no_checkpoint_left(done):
     _, folder, process = done
-    assert "1 runs stand in the grid more than once" in process.stdout
-    assert "3 runs, 0 of them known already, 3 to do: about" in process.stdout
+    assert "1 run stands in the grid more than once and is done once.\n" in process.stdout
+    assert "3 runs, 0 finished already, 3 to do: about" in process.stdout
     assert "2 of 3 runs finished (2 now), 1 failed." in process.stdout
     assert Counter(r["model"] for r in results(folder).values()) == {"er": 1, "sgd": 1}
     assert len(list(folder.glob("results/sweep/logs/*.log"))) == 3
@@ -88,6 +88,21 @@ def test_dry_run_tells_and_starts_nothing(done):
     assert len(results(folder)) == 2
 
 
+def test_arguments_that_make_no_other_run_are_named(tmp_path):
+    process = sweep(write_grid(tmp_path, **ONE, threads=[1, 2], notes=["a", "b"]), tmp_path,
+                    "--dry_run")
+    assert "3 runs stand in the grid more than once and are done once; a run is the same with " \
+        "another --notes and --threads.\n" in process.stdout
+
+
+@pytest.mark.parametrize("words, whose", [
+    (("--gpus", "1"), "ray or slurm"), (("--partition", "x"), "slurm"), (("--detach",), "slurm"),
+    (("--launcher", "slurm", "--address", "x"), "ray")])
+def test_arguments_of_another_launcher_are_refused(tmp_path, words, whose):
+    process = sweep(write_grid(tmp_path, **ONE), tmp_path, "--dry_run", *words)
+    assert process.returncode == 2 and f"belongs to --launcher {whose}, but" in process.stderr
+
+
 def test_dry_run_for_slurm_needs_no_submitit(tmp_path):
     (tmp_path / "submitit.py").write_text("raise ImportError('not here')")
     process = sweep(write_grid(tmp_path, **ONE), tmp_path, "--dry_run", "--launcher", "slurm",
@@ -115,6 +130,7 @@ def test_workers_killed_at_random_give_the_same_numbers(undisturbed, tmp_path):
     stdout, stderr = process.communicate(timeout=900)
     assert process.returncode == 0, stderr
     assert "2 of 2 runs finished (2 now), 0 failed." in stdout
+    assert " was killed by signal 9 and goes on from its last checkpoint (19 more tries " in stdout
     assert numbers(tmp_path) == undisturbed
     assert sum(result["resumed"] for result in results(tmp_path).values()) > 0
 

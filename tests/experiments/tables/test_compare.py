@@ -23,11 +23,14 @@ def table_of(process):
 
 
 def test_table_of_two_methods_and_second_call_repeats_nothing(tmp_path):
-    words = ("--models", "sgd", "er", "--dataset", "seq-digits", "--buffer_size", 50, "--seeds", 1,
-             "--base_path", tmp_path, "--checkpoint_path", tmp_path / "c", "--n_epochs", 2,
-             "--report")
-    first = run(*words)
+    def words(*models):
+        return ("--models", *models, "--dataset", "seq-digits", "--buffer_size", 50, "--seeds", 1,
+                "--base_path", tmp_path, "--checkpoint_path", tmp_path / "c", "--n_epochs", 2,
+                "--report")
+
+    first = run(*words("sgd", "er"))
     assert first.returncode == 0, first.stderr
+    assert "1 seed, 1 thread per run" in first.stdout
     table = table_of(first)
     assert len({len(line) for line in table}) == 1, "aligned"
     assert [line.split()[0] for line in table[2:4]] == ["sgd", "er"]
@@ -39,8 +42,9 @@ def test_table_of_two_methods_and_second_call_repeats_nothing(tmp_path):
         assert "sgd" in text and "BWT" in text
     report = written.with_name(written.name + ".html")
     assert f"Report of 2 runs, {report.stat().st_size / 1e6:.2f} MB: {report}" in first.stdout
-    again = run(*words)
+    again = run(*words("sgd", "er", "sgd"), "--cpus", 2)
     assert table_of(again) == table
+    assert "1 seed, 1 thread per run" in again.stdout, "no run was done with two"
     assert len(list(tmp_path.glob("results/runs/*/*/*"))) == 2
 
 
@@ -49,6 +53,14 @@ def test_failed_run_is_reported_and_the_others_go_on(tmp_path):
                1, "--base_path", tmp_path, "--checkpoint_path", tmp_path / "c", "--lr", "0.1")
     assert done.returncode == 1
     assert "icarl works in" in done.stderr and "sgd seed 0: domain-il" in done.stdout
+    said = done.stdout.splitlines()
+    assert "[1/2] icarl seed 0: cannot run: " in said[1] and "icarl works in" in said[1]
+
+
+def test_both_spellings_of_a_method_are_one_row(tmp_path):
+    done = run("--models", "er-ace", "er_ace", "--dataset", "seq-digits", "--seeds", 1,
+               "--debug_mode", 1, "--base_path", tmp_path)
+    assert done.returncode == 0 and len(table_of(done)) == 3
 
 
 @pytest.mark.parametrize("words, said", [
