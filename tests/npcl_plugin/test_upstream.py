@@ -306,6 +306,33 @@ def test_each_linked_model_works_with_upstreams_own_main(linked_checkout, model,
               "--stop_after", "2", *DEBUG, *words], 2, folder=tmp_path)
 
 
+FOLDED = """
+import sys
+import npcl_plugin.import_hooks as hooks
+hooks.mend_torchvision()
+sys.path.insert(0, sys.argv[1])
+import torch
+from backbone.ResNetBlock import resnet18
+from npcl_plugin.folding import FoldedFeatures, plain_features
+net, folded, x = resnet18(10, 8).eval(), FoldedFeatures(), torch.rand(3, 3, 32, 32)
+for layer in net.modules():
+    if isinstance(layer, torch.nn.BatchNorm2d):
+        layer.running_var.uniform_(0.5, 2), layer.running_mean.uniform_(-0.5, 0.5)
+with torch.no_grad():
+    torch.testing.assert_close(folded(net, x), plain_features(net, x))
+assert len(folded._folded) == 20
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+def test_upstreams_resnet_is_folded(upstream):
+    done = subprocess.run([PYTHON, "-c", FOLDED, str(upstream[0])], cwd=ROOT, text=True,
+                          capture_output=True, timeout=300, env={**os.environ, "PYTHONPATH": ""})
+    assert done.returncode == 0, done.stderr
+    assert "without folded norms" not in done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.parametrize("route", ["launched", "linked"])
