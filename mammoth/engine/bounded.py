@@ -107,7 +107,9 @@ def _yaml_value(text: str) -> Any:
                              "time)")
         return None if node is None else reader.construct_document(node)
     except yaml.YAMLError as error:
-        raise Unreadable(f"is not valid YAML ({type(error).__name__})") from error
+        mark = getattr(error, "problem_mark", None)
+        line = "" if mark is None else f" in line {mark.line + 1}"
+        raise Unreadable(f"is not valid YAML ({type(error).__name__}{line})") from error
     except (ValueError, TypeError, AttributeError, OverflowError, LookupError,
             RecursionError) as error:
         if isinstance(error, Unreadable):

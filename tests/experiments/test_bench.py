@@ -20,6 +20,13 @@ def test_demo_measures_the_runs_of_run_all():
     assert f"utils/compare.py {' '.join(bench.demo())} --report" in script
 
 
+@pytest.mark.parametrize("job", ["harness", "methods", "npcl"])
+def test_missing_data_is_one_sentence_before_anything_is_measured(tmp_path, capsys, job):
+    assert bench.main([job, "--base_path", str(tmp_path)]) == 2
+    said = capsys.readouterr()
+    assert not said.out and "error: MNIST is not complete under" in said.err
+
+
 def test_processor_time_of_a_process_is_its_own():
     busy, clock = bench.process_seconds("-c", "x = sum(i * i for i in range(2_000_000))")
     idle, waited = bench.process_seconds("-c", "import time; time.sleep(1)")

@@ -172,6 +172,7 @@ def test_unknown_key_is_told_with_the_nearest(tmp_path, folders):
      "excludes {seed: 2}, which leaves out none"),
     ("[1, 2]", "to hold a YAML mapping"),
     ("{model: [", "not valid YAML"),
+    ("model: er\nseed: ]", "not valid YAML (ParserError in line 2)"),
     ("{runs: []}", "holds no run"),
 ])
 def test_mistakes_are_one_sentence(tmp_path, folders, text, words):
