@@ -158,9 +158,9 @@ def table_of(options: Namespace, specs: Sequence[RunSpec], outcomes: Mapping[int
 
 def threads_of(outcomes: Mapping[int, Outcome]) -> str:
     """`1 thread`, or `1 and 2 threads` where runs that were finished before had others."""
-    found = sorted({int(outcome.run.versions.get("threads", 1)) for outcome in outcomes.values()
-                    if outcome.run is not None} or {1})
-    return f"{listed([str(count) for count in found])} thread{'s' if found != [1] else ''}"
+    found = sorted({outcome.run.versions.get("threads", "1") for outcome in outcomes.values()
+                    if outcome.run is not None} or {"1"})
+    return f"{listed(found)} thread{'s' if found != ['1'] else ''}"
 
 
 def default_prefix(options: Namespace, rest: Sequence[str]) -> Path:

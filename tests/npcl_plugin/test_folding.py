@@ -157,6 +157,12 @@ def by_assigning(net):
                          for key, value in net.state_dict().items()}, assign=True)
 
 
+def by_an_average(net):
+    slow = list(net.backbone.parameters())
+    with torch.no_grad():
+        torch._foreach_lerp_(slow, [parameter * 0.8 + 0.01 for parameter in slow], 0.5)
+
+
 def by_data(net):
     for parameter in net.backbone.parameters():
         parameter.data = parameter.data * 0.9 + 0.01
@@ -205,9 +211,9 @@ def by_new_backbone(net):
 
 @pytest.mark.parametrize("change", [
     by_step, by_step_without_torchs_knowing, by_fused_step_in_evaluation_mode,
-    by_statistics_alone, by_loading, by_assigning, by_data, by_moving, by_new_parameter,
-    by_epsilon, by_stride, by_new_layer, by_patched_layer, by_another_stage, by_another_shortcut,
-    by_new_backbone])
+    by_statistics_alone, by_loading, by_assigning, by_an_average, by_data, by_moving,
+    by_new_parameter, by_epsilon, by_stride, by_new_layer, by_patched_layer, by_another_stage,
+    by_another_shortcut, by_new_backbone])
 def test_changes_of_the_backbone_are_seen(change):
     net, x = network(), images()
     before = assert_as_plain(net, x)
