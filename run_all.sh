@@ -8,7 +8,7 @@ usage() {
 usage: ./run_all.sh [JOB] [ARGUMENTS]
 
   (no job)   NPCL beside ER, DER++, ANP and NPCL+ on embedded data: accuracy, calibration, a
-             table and a report (under 2 minutes on two cores)
+             table and a report (some 15 seconds on two cores)
   test       ruff, mypy and the test suite; with arguments the test suite alone, which gets them
              (--slow: the long tests too)
   compare    any methods side by side: ./run_all.sh compare --help

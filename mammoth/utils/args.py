@@ -33,7 +33,13 @@ _OUT_OF_RANGE = re.compile(r"argument (--\w+)\S*: expected the value (.*)", re.D
 
 def threads_type(value: object) -> int | str:
     """Argument type for a number of threads, or `auto`."""
-    return "auto" if value == "auto" else Range(int, least=1, most=4096)(value)
+    if value == "auto":
+        return "auto"
+    try:
+        number: int = Range(int, least=1, most=4096)(value)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(str(error).replace("to be", "to be auto or", 1)) from None
+    return number
 
 
 def settings_name(value: object) -> str:

@@ -61,8 +61,9 @@ def test_a_container_and_the_environment_limit_the_cores(tmp_path, monkeypatch, 
 def test_threads_are_no_part_of_a_runs_identity():
     words = ["--model", "sgd", "--dataset", "seq-digits", "--seed", "1", "--threads"]
     assert parse_args([*words, "2"]).conf_key == parse_args([*words, "auto"]).conf_key
-    for wrong in ("0", "-1", "many", "1.5"):
-        with pytest.raises(UsageError, match="--threads"):
+    for wrong, wish in (("0", "lie in 1"), ("-1", "lie in 1"), ("many", "be auto or a whole"),
+                        ("1.5", "be auto or a whole")):
+        with pytest.raises(UsageError, match=f"Expected --threads to {wish}"):
             parse_args([*words, wrong])
 
 
