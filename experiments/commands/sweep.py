@@ -17,7 +17,7 @@ from pathlib import Path
 
 from engine.errors import UsageError
 from engine.heap import importing
-from engine.identity import NAMES
+from engine.identity import one_spelling
 from experiments.commands import command_parser, told
 from experiments.sweeps.display import Display
 from experiments.sweeps.estimate import expected_time
@@ -53,11 +53,8 @@ def parse_args(argv: Sequence[str] | None = None) -> tuple[Namespace, list[str]]
 def read_plan(options: Namespace, rest: Sequence[str]) -> list[RunSpec]:
     """The runs of all grid files, checked before anything starts."""
     folders, extra = folders_of(options), extra_arguments(rest)
-    found: list[RunSpec] = []
-    for path in options.grids:
-        once, again = plan(path, folders, extra, options.only)
-        found += [*once, *again]
-    specs, repeated = without_duplicates(found)
+    specs, repeated = without_duplicates(
+        spec for path in options.grids for spec in plan(path, folders, extra, options.only))
     if repeated:
         print(said_of_repeated(specs, repeated))
     shorten_labels(specs)
@@ -68,7 +65,8 @@ def said_of_repeated(specs: Sequence[RunSpec], repeated: Sequence[RunSpec]) -> s
     """How many runs are done once, and which arguments do not make another run."""
     first = {spec.key: spec.given for spec in specs}
     idle = {name for spec in repeated for name in (*spec.given, *first[spec.key])
-            if spec.given.get(name) != first[spec.key].get(name) and name not in NAMES}
+            if one_spelling(name, spec.given.get(name))
+            != one_spelling(name, first[spec.key].get(name))}
     many = len(repeated) > 1
     said = (f"{counted(len(repeated), 'run')} {'stand' if many else 'stands'} in the grid more "
             f"than once and {'are' if many else 'is'} done once")

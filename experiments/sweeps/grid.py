@@ -22,14 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import UsageError
-from engine.identity import NAMES
+from engine.identity import one_spelling
 from experiments.run import printable
 from experiments.sweeps.specification import (
     Folders,
     RunSpec,
     check,
     known_arguments,
-    without_duplicates,
 )
 
 MOST_RUNS = 10_000
@@ -152,14 +151,9 @@ def _exclusions(content: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
 
 def _matches(run: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
     """Whether the run has all the values of the rule (or, for a list, one of each)."""
-    return all(name in run and _spelt(name, run[name]) in
-               [_spelt(name, option) for option in _options(wanted)]
+    return all(name in run and str(one_spelling(name, run[name])) in
+               [str(one_spelling(name, option)) for option in _options(wanted)]
                for name, wanted in rule.items())
-
-
-def _spelt(name: str, value: Any) -> str:
-    """A value in one spelling: `er_ace` and `er-ace` are the same method."""
-    return str(value).replace("_", "-") if name in NAMES else str(value)
 
 
 def _refuse_idle(rule: Mapping[str, Any], known: Collection[str], path: Path) -> None:
@@ -178,7 +172,7 @@ def _refuse_idle(rule: Mapping[str, Any], known: Collection[str], path: Path) ->
 
 
 def plan(path: Path, folders: Folders, extra: Mapping[str, Any] | None = None,
-         only: str | None = None) -> tuple[list[RunSpec], list[RunSpec]]:
+         only: str | None = None) -> list[RunSpec]:
     """The checked runs of a grid file.
 
     Args:
@@ -186,7 +180,7 @@ def plan(path: Path, folders: Folders, extra: Mapping[str, Any] | None = None,
         only: glob over the blocks' names and the runs' labels.
 
     Returns:
-        Runs in the file's order, each once, and those that are the same as an earlier one.
+        Runs in the file's order; some may be the same (`without_duplicates`).
 
     Raises:
         UsageError: something in the file cannot work; nothing was started.
@@ -205,7 +199,7 @@ def plan(path: Path, folders: Folders, extra: Mapping[str, Any] | None = None,
         names = ", ".join(dict.fromkeys(group for group, _ in given)) or "none"
         raise UsageError(f"No run of {path} fits --only {only}; its blocks are {names}."
                          if only else f"{path} holds no run.")
-    return without_duplicates(specs)
+    return specs
 
 
 def where_it_exists(run: Mapping[str, Any]) -> dict[str, Any]:

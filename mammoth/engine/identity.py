@@ -124,7 +124,7 @@ TABLE: dict[str, Entry] = {name: Entry(role, reason) for role, entries in _LIST.
                            for name, reason in entries.items()}
 _IN_THE_KEY = {Role.SETTING, Role.STEERING, Role.PART, Role.SEED, Role.OBSERVATION}
 _OF_AN_EXPERIMENT = {Role.SETTING, Role.STEERING, Role.PART}
-NAMES = {"model", "dataset", "backbone"}  # `er_ace` and `er-ace` are the same
+_NAMES = {"model", "dataset", "backbone"}
 
 Args = Namespace | Mapping[str, Any]
 
@@ -175,6 +175,11 @@ def canonical(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: canonical(v) for name, v in value.items()}
     return value
+
+
+def one_spelling(name: str, value: Any) -> Any:
+    """A value of an argument as we write it: `er_ace` and `er-ace` are the same method."""
+    return value.strip().replace("_", "-") if name in _NAMES and isinstance(value, str) else value
 
 
 def run_settings(args: Args) -> dict[str, Any]:
@@ -231,5 +236,4 @@ def _canonical(args: Args, roles: set[Role]) -> dict[str, Any]:
     looking = observations()
     kept = {name: canonical(value) for name, value in given.items()
             if value is not None and role(name, looking) in roles}
-    return {name: value.strip().replace("_", "-") if name in NAMES and isinstance(value, str)
-            else value for name, value in kept.items()}
+    return {name: one_spelling(name, value) for name, value in kept.items()}

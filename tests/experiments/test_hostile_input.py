@@ -147,7 +147,7 @@ def test_result_that_is_a_pipe_does_not_stop_a_sweep(tmp_path):
     from experiments.sweeps.grid import plan
     from experiments.sweeps.specification import Folders
 
-    (spec,), _ = plan(tmp_path / "grid.yaml", Folders.of(str(tmp_path), "results/"))
+    (spec,) = plan(tmp_path / "grid.yaml", Folders.of(str(tmp_path), "results/"))
     folder = tmp_path / "results" / "runs" / "seq-digits" / "sgd" / f"x_{spec.key}"
     folder.mkdir(parents=True)
     os.mkfifo(folder / "result.json")

@@ -11,7 +11,7 @@ from engine.errors import UsageError
 from experiments.command_line import from_words, to_words
 from experiments.paths import ROOT
 from experiments.sweeps.grid import combinations, label, plan, read_grid, shorten_labels
-from experiments.sweeps.specification import Folders, RunSpec, check
+from experiments.sweeps.specification import Folders, RunSpec, check, without_duplicates
 
 NUMBERS = st.integers(-2 ** 63, 2 ** 63)
 
@@ -69,33 +69,33 @@ def test_words_and_arguments_are_the_same_thing(arguments):
 
 
 def test_duplicates_are_one_run_and_null_leaves_an_argument_out(tmp_path, folders):
-    specs, twice = plan(grid(tmp_path, """
+    specs, twice = without_duplicates(plan(grid(tmp_path, """
         dataset: seq-digits
         buffer_size: 50
         runs:
           - {model: er, seed: [0, 0, 1]}
           - {model: er, seed: 1, lr: 0.0625}
           - {model: sgd, buffer_size: null, seed: 0}
-        """), folders)
+        """), folders))
     assert len(twice) == 1 and len(specs) == len({spec.key for spec in specs}) == 4
     assert "buffer_size" not in specs[-1].given and specs[-1].args.model == "sgd"
 
 
 def test_question_mark_gives_an_argument_to_the_methods_that_have_it(tmp_path, folders):
-    specs, twice = plan(grid(tmp_path, """
+    specs, twice = without_duplicates(plan(grid(tmp_path, """
         dataset: seq-digits
         buffer_size?: [50, 100]
         seed: 0
         runs:
           - {model: [sgd, er]}
           - {model: der, buffer_size: 9}
-        """), folders)
+        """), folders))
     found = [(spec.given["model"], spec.given.get("buffer_size")) for spec in specs]
     assert found == [("sgd", None), ("er", 50), ("er", 100), ("der", 9)] and len(twice) == 2
 
 
 def test_exclusions_know_both_spellings_of_a_method(tmp_path, folders):
-    specs, _ = plan(grid(tmp_path, """
+    specs = plan(grid(tmp_path, """
         {model: [er, npcl_plus], dataset: seq-digits, buffer_size: 50, seed: [0, 1],
          exclude: [{model: npcl-plus, seed: 1}]}"""), folders)
     assert [(s.given["model"], s.given["seed"]) for s in specs] == [
@@ -106,7 +106,7 @@ def test_grid_of_the_documentation_excludes_what_it_says(tmp_path, folders):
     """Among it arguments with a question mark, which are known only when the method is."""
     page = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
     example = re.search(r"^## Grid files\n\n((?:    .*\n)+)", page, re.MULTILINE).group(1)
-    specs, _ = plan(grid(tmp_path, textwrap.dedent(example)), folders)
+    specs, _ = without_duplicates(plan(grid(tmp_path, textwrap.dedent(example)), folders))
     found = {(s.given["model"], s.given.get("buffer_size"), s.given["seed"]) for s in specs
              if s.group == "replay"}
     assert found == {("sgd", None, 0), *((model, size, seed) for seed in range(3) for model, size in
@@ -115,9 +115,9 @@ def test_grid_of_the_documentation_excludes_what_it_says(tmp_path, folders):
 
 
 def test_only_buffer_key_may_have_a_question_mark_and_be_excluded_by(tmp_path, folders):
-    specs, _ = plan(grid(tmp_path, """
+    specs, _ = without_duplicates(plan(grid(tmp_path, """
         {dataset: seq-digits, model: [er, sgd], buffer_size?: [50, 100], seed: 0,
-         exclude: [{buffer_size: 100}]}"""), folders)
+         exclude: [{buffer_size: 100}]}"""), folders))
     assert [(s.given["model"], s.given.get("buffer_size")) for s in specs] == [("er", 50),
                                                                               ("sgd", None)]
 
@@ -187,8 +187,8 @@ def test_only_chooses_blocks_and_runs(tmp_path, folders):
           - {name: bounds, model: sgd, seed: [0, 1]}
         """
     path = grid(tmp_path, text)
-    assert [s.given["model"] for s in plan(path, folders, only="bound*")[0]] == ["sgd", "sgd"]
-    assert [s.given["model"] for s in plan(path, folders, only="*seed 1")[0]] == ["er", "sgd"]
+    assert [s.given["model"] for s in plan(path, folders, only="bound*")] == ["sgd", "sgd"]
+    assert [s.given["model"] for s in plan(path, folders, only="*seed 1")] == ["er", "sgd"]
     message = refused(tmp_path, folders, text, only="nothing")
     assert "its blocks are replay, bounds" in message
 
